@@ -43,12 +43,16 @@ const ANYWAY: [&str; 29] = [
 ];
 
 /// The options that are those of `stook mount`, and whether they have a value.
-const OPTIONS: [(&str, bool); 8] = [
+const OPTIONS: [(&str, bool); 12] = [
     ("allow_other", false),
     ("noexec", false),
     ("no_push", false),
+    ("member_xattrs", false),
+    ("no_passthrough", false),
+    ("follow", false),
     ("ignore_case", false),
     ("threads", true),
+    ("timeout", true),
     ("at", true),
     ("with", true),
     ("log", true),

@@ -16,7 +16,7 @@ use fuser::{
 };
 use stook::engine::File;
 use stook::source::{Source, within};
-use stook::tree::{Kind, Node, NodeId};
+use stook::tree::{Fact, Kind, Node, NodeId};
 
 use crate::attributes::BLOCK;
 use crate::listing::{Fill, Filled, Listing};
@@ -24,7 +24,7 @@ use crate::opened::Reading;
 use crate::reading::read;
 use crate::shared::Shared;
 use crate::status::{Mode, STATUS_NAME, STATUS_XATTR, count};
-use crate::survey::{NAME_LEN_MAX, refusal};
+use crate::survey::{NAME_LEN_MAX, Survey, refusal};
 use crate::waiting::Refuse;
 
 /// The longest read-ahead of the kernel, and the longest read, in bytes.
@@ -34,6 +34,10 @@ const BACKGROUND_MAX: u16 = 64;
 
 /// A file that was opened, and the file on disk that it is, if the kernel can have that.
 type Opening = (Arc<dyn Source>, Option<Arc<File>>);
+/// Entries of one directory up to which directories are always listed with their nodes, so that all
+/// that is in them can be pushed. Where one is longer, the kernel asks for the nodes with the first
+/// entries of a directory, and further on while somebody looks at them.
+const WITH_NODES_MAX: u64 = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -99,7 +103,8 @@ fn fill(shared: &Shared, listing: &mut Listing, offset: u64, to: &mut dyn Fill) 
         Filled::Some => {}
         Filled::Failed => return Err(Errno::EIO),
         Filled::Nothing => {
-            if let Some(pusher) = &shared.pusher {
+            // The kernel takes pages of nodes that it knows only.
+            if let Some(pusher) = shared.pusher.as_ref().filter(|_| !listing.has_bare_names) {
                 pusher.listed(listing.directory);
             }
         }
@@ -178,11 +183,15 @@ impl Shared {
         if number == INodeNo::ROOT && name == STATUS_XATTR.as_bytes() {
             return self.status_text();
         }
-        if !self.has_xattrs {
-            // The kernel does not ask again.
-            return Err(Errno::ENOSYS);
-        }
         let id = self.id(number);
+        if let Some(fact) = Fact::of_xattr_name(name).filter(|_| self.has_facts()) {
+            let value = self.tree.fact(id, fact).map_err(|error| self.failed(id, &error))?;
+            return value.ok_or(Errno::NO_XATTR);
+        }
+        if !self.has_xattrs() {
+            // The kernel would not ask again, for facts either.
+            return Err(if self.has_facts() { Errno::NO_XATTR } else { Errno::ENOSYS });
+        }
         let xattrs = self.tree.xattrs(id).map_err(|error| self.failed(id, &error))?;
         match xattrs.as_slice().iter().find(|xattr| xattr.name == name) {
             Some(xattr) => xattr.value.clone().ok_or(Errno::EIO),
@@ -192,7 +201,7 @@ impl Shared {
 
     /// The names of its extended attributes, each with a zero byte.
     fn xattr_names(&self, number: INodeNo) -> Result<Vec<u8>, Errno> {
-        if !self.has_xattrs {
+        if !self.has_xattrs() {
             return Err(Errno::ENOSYS);
         }
         let id = self.id(number);
@@ -321,8 +330,19 @@ impl Filesystem for Served {
             self.0.passthrough.store(is_there, Ordering::Relaxed);
         }
         // The kernel goes by access control lists, where there may be some.
-        let acls = if self.0.has_xattrs { InitFlags::FUSE_POSIX_ACL } else { InitFlags::empty() };
-        let wanted = wanted | acls;
+        let acls = if self.0.has_xattrs.get() != Some(&false) {
+            InitFlags::FUSE_POSIX_ACL
+        } else {
+            InitFlags::empty()
+        };
+        // Else the kernel makes a node of each entry that is listed, which takes a second, and a
+        // gigabyte of its memory, for a million.
+        let is_long = |survey: &Survey| survey.most_entries > WITH_NODES_MAX;
+        let names = match self.0.survey().as_deref().is_some_and(is_long) {
+            true => InitFlags::FUSE_READDIRPLUS_AUTO,
+            false => InitFlags::empty(),
+        };
+        let wanted = wanted | acls | names;
         for flag in wanted.intersection(config.capabilities()).iter() {
             let _added = config.add_capabilities(flag);
         }

@@ -15,6 +15,9 @@ const DOTS: u64 = 2;
 pub(crate) trait Fill {
     /// Adds an entry, and says whether it was full before.
     fn add(&mut self, shared: &Shared, number: INodeNo, offset: u64, name: &[u8], node: &Node) -> bool;
+
+    /// Whether the kernel knows the nodes of what was added, not only their names.
+    fn has_nodes(&self) -> bool;
 }
 
 /// An open directory.
@@ -34,6 +37,8 @@ pub(crate) struct Listing {
     /// the listing continues after its name.
     state: u64,
     last: Option<(u64, Vec<u8>)>,
+    /// Whether the kernel got no more than the names of some.
+    pub(crate) has_bare_names: bool,
 }
 
 /// How a part of a listing went.
@@ -57,6 +62,7 @@ impl Listing {
             page: Page::new(),
             end: None,
             has_failed: false,
+            has_bare_names: false,
             state: 0,
             last: None,
         }
@@ -105,6 +111,7 @@ impl Listing {
                     return Ok(Filled::Some);
                 }
                 note(&mut self.last, shared, next, entry.name);
+                self.has_bare_names |= !to.has_nodes();
                 given += 1;
             }
         }
@@ -191,6 +198,10 @@ impl Fill for ReplyDirectoryPlus {
         let name: &std::ffi::OsStr = name;
         Self::add(self, number, offset, name, kept, &attributes, fuser::Generation(0))
     }
+
+    fn has_nodes(&self) -> bool {
+        true
+    }
 }
 
 impl Fill for ReplyDirectory {
@@ -198,6 +209,10 @@ impl Fill for ReplyDirectory {
         let Some(kind) = crate::attributes::file_type(node.kind) else { return false };
         let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
         Self::add(self, number, offset, kind, name)
+    }
+
+    fn has_nodes(&self) -> bool {
+        false
     }
 }
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fuser::{BackgroundSession, Config, Session, SessionACL};
+use fuser::{BackgroundSession, Config, Notifier, Session, SessionACL};
 use stook::pack::tree::Followed;
 use stook::tree::{Kind, NodeId, Tree};
 
@@ -58,6 +58,10 @@ pub struct MountOptions {
     /// The tree, if it is that of a pack that is followed: what is written to the pack is shown
     /// within seconds.
     pub followed: Option<Arc<Followed>>,
+    /// Whether the [facts](stook::tree::Fact) of members are extended attributes that can be asked
+    /// for by name, also where nothing else has any. The kernel asks for attributes of all that
+    /// `ls -l` lists then, which it need not otherwise.
+    pub facts: bool,
     /// What should be in the tree and is not, and why: listed with what cannot be shown.
     pub missing: Vec<String>,
     /// Takes the lines of the log: what could not be read, and why.
@@ -74,6 +78,7 @@ impl Default for MountOptions {
             push: true,
             pass_through: true,
             followed: None,
+            facts: false,
             missing: Vec::new(),
             log: Arc::new(|_| {}),
         }
@@ -82,7 +87,7 @@ impl Default for MountOptions {
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allow_other, no_exec, threads, push, pass_through, followed, missing, log: _ } = self;
+        let Self { allow_other, no_exec, threads, push, pass_through, followed, facts, missing, log: _ } = self;
         f.debug_struct("MountOptions")
             .field("allow_other", allow_other)
             .field("no_exec", no_exec)
@@ -90,6 +95,7 @@ impl fmt::Debug for MountOptions {
             .field("push", push)
             .field("pass_through", pass_through)
             .field("followed", followed)
+            .field("facts", facts)
             .field("missing", missing)
             .finish_non_exhaustive()
     }
@@ -102,11 +108,11 @@ pub struct Mounted {
     mountpoint: PathBuf,
     entry: Option<Entry>,
     session: Option<BackgroundSession>,
-    pusher: Option<JoinHandle<()>>,
-    /// Gives up requests of programs that are killed.
-    watch: Option<JoinHandle<()>>,
-    /// Follows a pack, until its sender is dropped.
-    follow: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Those that push, read what the tree has put off, follow, and give up requests of programs
+    /// that are killed.
+    threads: Vec<JoinHandle<()>>,
+    /// Ends the one that follows, when it is dropped.
+    following: Option<Sender<()>>,
 }
 
 impl Mounted {
@@ -135,6 +141,12 @@ impl Mounted {
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
             Some(_) => Mode::Large,
         };
+        let is_outline = survey.as_ref().is_some_and(|survey| survey.is_outline);
+        let has_xattrs = match !tree.is_fixed() || kind != Kind::Directory {
+            true => OnceLock::from(true),
+            false if is_outline => OnceLock::new(),
+            false => OnceLock::from(tree.has_xattrs()),
+        };
         let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
         let shared = Arc::new(Shared {
             numbers: Numbers { root },
@@ -155,7 +167,9 @@ impl Mounted {
             log: Log::new(options.log.clone()),
             opened: Opened::default(),
             snapshots: Snapshots::default(),
-            has_xattrs: !tree.is_fixed() || tree.has_xattrs() || kind != Kind::Directory,
+            facts: options.facts,
+            is_ending: AtomicBool::new(false),
+            has_xattrs,
             workers: Workers::new(options.threads).map_err(|error| refused(mountpoint, error))?,
             waiting: Waiting::default(),
             stalled: Stalled::default(),
@@ -177,36 +191,36 @@ impl Mounted {
         let mut attached = Attached(Some(mountpoint));
         let acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
         let session = Session::from_fd(Served(shared.clone()), device, acl, config(options))?;
-        let (notifier, pushing) = (session.notifier(), shared.clone());
-        let pushes = notifier.clone();
+        let notifier = session.notifier();
         let session = session.spawn()?;
-        let pusher = std::thread::Builder::new()
-            .name("stook-push".into())
-            .spawn(move || push::run(&pushing, &woken, &pushes))?;
-        let watching = shared.clone();
-        let watch =
-            std::thread::Builder::new().name("stook-watch".into()).spawn(move || watching.waiting.watch())?;
-        let follow = options.followed.clone().map(|followed| {
-            let (following, (stop, stopped)) = (shared.clone(), channel());
-            let thread = std::thread::Builder::new().name("stook-follow".into());
-            let follow = move || follow::run(&following, &followed, &stopped, &notifier);
-            thread.spawn(follow).map(|thread| (stop, thread))
-        });
-        let follow = follow.transpose()?;
+        let (following, threads) = Self::start(&shared, &notifier, options, woken)?;
         attached.0 = None;
         // Somebody may have unmounted it already.
         let entry = mountpoint::entry_at(mountpoint)?;
         entry.iter().for_each(|entry| entry.read_ahead(READ_AHEAD_BYTES));
         let mountpoint = mountpoint.to_path_buf();
-        Ok(Self {
-            shared,
-            mountpoint,
-            entry,
-            session: Some(session),
-            pusher: Some(pusher),
-            watch: Some(watch),
-            follow,
-        })
+        Ok(Self { shared, mountpoint, entry, session: Some(session), threads, following })
+    }
+
+    /// Starts the threads beside those that answer.
+    fn start(
+        shared: &Arc<Shared>,
+        notifier: &Notifier,
+        options: &MountOptions,
+        woken: Receiver<Option<NodeId>>,
+    ) -> io::Result<(Option<Sender<()>>, Vec<JoinHandle<()>>)> {
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let (pushing, pushes) = (shared.clone(), notifier.clone());
+        let mut threads = vec![named("stook-push").spawn(move || push::run(&pushing, &woken, &pushes))?];
+        let completing = shared.clone();
+        threads.push(named("stook-complete").spawn(move || completing.complete())?);
+        let watching = shared.clone();
+        threads.push(named("stook-watch").spawn(move || watching.waiting.watch())?);
+        let Some(followed) = options.followed.clone() else { return Ok((None, threads)) };
+        let (shared, notifier, (stop, stopped)) = (shared.clone(), notifier.clone(), channel());
+        let follow = move || follow::run(&shared, &followed, &stopped, &notifier);
+        threads.push(named("stook-follow").spawn(follow)?);
+        Ok((Some(stop), threads))
     }
 
     /// Where it is mounted.
@@ -248,41 +262,28 @@ impl Mounted {
             return self.end();
         }
         // While requests are answered it can end: later it would wait for one that never is.
-        self.stop_pushing();
-        self.stop_following();
+        self.stop_threads();
         let unmounted = self.entry.as_ref().map_or(Ok(()), Entry::abort);
         if unmounted.is_ok() {
             // Its threads end when the last program has closed what it has open.
             self.session = None;
-            self.stop_watching();
         }
         unmounted
     }
 
-    /// Ends the thread that pushes, which may be waiting for a server: then it ends, and pushes no
-    /// more, when that has answered.
-    fn stop_pushing(&mut self) {
-        if let (Some(pusher), Some(thread)) = (&self.shared.pusher, self.pusher.take()) {
+    /// Ends the threads beside those that answer. One that waits for a server ends, and does no more,
+    /// when that has answered.
+    fn stop_threads(&mut self) {
+        self.shared.is_ending.store(true, Ordering::Relaxed);
+        if let Some(pusher) = self.shared.pusher.as_ref().filter(|_| !self.threads.is_empty()) {
             pusher.stop();
-            if ends(|| thread.is_finished()) && thread.join().is_err() {
-                self.shared.log.say("the thread that pushes has panicked");
-            }
         }
-    }
-
-    /// The same of the thread that follows.
-    fn stop_following(&mut self) {
-        let Some((stop, thread)) = self.follow.take() else { return };
-        drop(stop);
-        if ends(|| thread.is_finished()) && thread.join().is_err() {
-            self.shared.log.say("the thread that follows has panicked");
-        }
-    }
-
-    fn stop_watching(&mut self) {
         self.shared.waiting.stop();
-        if self.watch.take().is_some_and(|watch| watch.join().is_err()) {
-            self.shared.log.say("the thread that gives requests up has panicked");
+        self.following = None;
+        for thread in self.threads.drain(..) {
+            if ends(|| thread.is_finished()) && thread.join().is_err() {
+                self.shared.log.say("a thread beside those that answer has panicked");
+            }
         }
     }
 
@@ -297,9 +298,7 @@ impl Mounted {
             },
             None => Ok(()),
         };
-        self.stop_pushing();
-        self.stop_following();
-        self.stop_watching();
+        self.stop_threads();
         ended.map_err(|source| Error::Io { operation: "serve", path: self.mountpoint.clone(), source })
     }
 }

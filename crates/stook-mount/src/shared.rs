@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, FileAttr, INodeNo};
@@ -48,8 +48,13 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) opened: Opened,
     pub(crate) snapshots: Snapshots,
-    /// Whether anything in it may have extended attributes, or the status has to be one.
-    pub(crate) has_xattrs: bool,
+    /// Whether anything in it may have extended attributes, or the status has to be one; nothing,
+    /// until a tree that has not read all of itself is asked for some.
+    pub(crate) has_xattrs: OnceLock<bool>,
+    /// Whether what the pack or archive says of its members are extended attributes in any case.
+    pub(crate) facts: bool,
+    /// Set when it ends.
+    pub(crate) is_ending: AtomicBool,
     /// Whether whole files on disk are to be read by the kernel itself, and whether it does that.
     pub(crate) may_pass_through: bool,
     pub(crate) passthrough: AtomicBool,
@@ -164,6 +169,23 @@ impl Shared {
             }
             Err(error) => drop(self.failed(self.numbers.root, &error)),
         }
+    }
+
+    /// Reads what the tree has put off, while it is used.
+    pub(crate) fn complete(&self) {
+        if let Err(error) = self.tree.complete(&|| !self.is_ending.load(Ordering::Relaxed)) {
+            self.failed(self.numbers.root, &error);
+        }
+    }
+
+    /// Whether anything in it may have extended attributes.
+    pub(crate) fn has_xattrs(&self) -> bool {
+        *self.has_xattrs.get_or_init(|| self.tree.has_xattrs())
+    }
+
+    /// Whether what the pack or archive says of its members can be asked for.
+    pub(crate) fn has_facts(&self) -> bool {
+        self.tree.has_facts() && (self.facts || self.has_xattrs())
     }
 
     pub(crate) fn status(&self) -> Status {

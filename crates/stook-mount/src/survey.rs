@@ -21,6 +21,10 @@ pub(crate) struct Survey {
     pub(crate) blocks: u64,
     /// The length of the longest file.
     pub(crate) longest: u64,
+    /// Entries of the directory that has the most.
+    pub(crate) most_entries: u64,
+    /// Whether counts are what they are at most, because not all of the tree was read.
+    pub(crate) is_outline: bool,
     /// What is not shown.
     pub(crate) hidden: Hidden,
 }
@@ -29,6 +33,11 @@ impl Survey {
     /// Goes through all below a node. What cannot be listed is met again, and reported, where it is
     /// asked for.
     pub(crate) fn of(tree: &dyn Tree, root: NodeId) -> stook::Result<Self> {
+        if root == tree.root()
+            && let Some(survey) = Self::outlined(tree)
+        {
+            return Ok(survey);
+        }
         let mut survey = Self::default();
         let root_node = tree.node(root)?;
         survey.count(&root_node);
@@ -37,7 +46,7 @@ impl Survey {
             waiting.push(root);
         }
         while let Some(directory) = waiting.pop() {
-            let mut cursor = Some(Cursor::Start);
+            let (mut cursor, mut entries) = (Some(Cursor::Start), 0);
             while let Some(from) = cursor {
                 let Ok(next) = tree.list(directory, &from, &mut page) else { break };
                 cursor = next;
@@ -48,13 +57,31 @@ impl Survey {
                         continue;
                     }
                     survey.count(&node);
+                    entries += 1;
                     if node.kind == Kind::Directory {
                         waiting.push(entry.id);
                     }
                 }
             }
+            survey.most_entries = survey.most_entries.max(entries);
         }
         Ok(survey)
+    }
+
+    /// What is known without going through all, where a tree would have to read for that.
+    fn outlined(tree: &dyn Tree) -> Option<Self> {
+        let (mut survey, root) = (Self { is_outline: true, ..Self::default() }, tree.root());
+        let outline = tree.outline(&mut |directory, name| {
+            // Kinds are not known yet: one that cannot be shown is met where it is listed.
+            if let Some(why) = refusal(name, Kind::File, directory == root) {
+                survey.hide(tree, directory, name, why);
+            }
+        })?;
+        survey.nodes = outline.nodes.saturating_sub(survey.hidden.entries);
+        survey.blocks = outline.bytes_max.div_ceil(BLOCK);
+        survey.longest = outline.longest_max;
+        survey.most_entries = outline.most_entries;
+        Some(survey)
     }
 
     fn count(&mut self, node: &Node) {

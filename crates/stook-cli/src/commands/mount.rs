@@ -86,11 +86,14 @@ pub struct Args {
     /// Answer reads of whole files on disk, too, instead of handing these files to the kernel
     #[arg(long)]
     no_passthrough: bool,
+    /// Have user.stook.key, .group and .checksum of members, which no list has
+    #[arg(long)]
+    member_xattrs: bool,
     /// Append the log to this file: what could not be read, and why
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Show what a mount did so far, instead of mounting
-    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "log", "at"])]
+    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "member_xattrs", "log", "at"])]
     status: bool,
     /// Say how it answers, and what of it cannot be shown
     #[arg(long)]
@@ -247,6 +250,8 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let remote = &mut how.contents.remote;
     remote.deadline = Duration::from_secs(args.timeout);
     remote.stall = remote.stall.min(remote.deadline);
+    // What is put together with others, or followed, is looked through at once.
+    how.names_first = sources.len() == 1 && args.with.is_empty() && !args.follow;
     let mut opened = Vec::new();
     for source in sources {
         opened.push(given::open(
@@ -320,6 +325,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         push: !args.no_push,
         pass_through: !args.no_passthrough,
         followed,
+        facts: args.member_xattrs,
         missing: misplaced.iter().map(lacking).collect(),
         log: {
             let file = log_file.clone();

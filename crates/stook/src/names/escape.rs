@@ -101,6 +101,19 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
+/// The prefix for bytes of a key that would otherwise be taken for another form of one.
+pub(crate) fn key_form(bytes: &[u8]) -> &'static str {
+    match bytes.is_empty() || bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") {
+        true => "bytes:",
+        false => "",
+    }
+}
+
+/// A byte string that is a key, as lists print it and commands take it.
+pub(crate) fn key_text(bytes: &[u8]) -> String {
+    format!("{}{}", key_form(bytes), escaped(bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ mod list;
 mod patterns;
 
 pub use escape::{EscapeError, Escaped, escaped, escaped_controls, unescape};
+pub(crate) use escape::{key_form, key_text};
 pub use list::{ListEnd, NameList};
 #[cfg(unix)]
 pub use patterns::{PatternError, Patterns, Selection};

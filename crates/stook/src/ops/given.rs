@@ -33,6 +33,7 @@ pub struct Packed {
     name: Vec<u8>,
     /// What of it is meant: all, if empty.
     key: Vec<u8>,
+    names_first: bool,
 }
 
 /// How sources are opened.
@@ -47,6 +48,9 @@ pub struct OpenGiven {
     /// An archive is meant with what is in it, without slashes after it; a file that is none, too,
     /// is an error.
     pub into_archives: bool,
+    /// Of a pack no more than the names is read at first:
+    /// [`RecordTree::with_names`](crate::pack::tree::RecordTree::with_names).
+    pub names_first: bool,
 }
 
 impl OpenGiven {
@@ -119,7 +123,7 @@ impl OpenGiven {
             Some(last) if !last.is_empty() => last.to_vec(),
             _ => name_of_address(path),
         };
-        Ok(Given::Packed(Packed { opened, name, key }))
+        Ok(Given::Packed(Packed { opened, name, key, names_first: self.names_first }))
     }
 
     /// An object that is copied as it is. It is wanted as a whole, so its server need not send
@@ -142,7 +146,7 @@ impl Given {
     /// # Errors
     /// [`Error::NotThere`], I/O errors.
     pub fn into_source(self) -> Result<CopySource> {
-        let Packed { opened, name, key } = match self {
+        let Packed { opened, name, key, names_first } = match self {
             Self::Files(source) => return Ok(source),
             Self::Packed(packed) => packed,
         };
@@ -152,7 +156,8 @@ impl Given {
         let not_there = || Error::NotThere { path, key: key.clone() };
         let source = match opened {
             Opened::Pack(contents) => {
-                let tree = RecordTree::new(Arc::new(contents.into_pack()));
+                let pack = Arc::new(contents.into_pack());
+                let tree = if names_first { RecordTree::with_names(pack) } else { RecordTree::new(pack) };
                 let tree = Arc::new(tree.map_err(contents::Error::Pack)?);
                 let id = tree.find(&key)?.ok_or_else(not_there)?;
                 let misplaced = misplaced_below(&key, hidden_in(&tree));

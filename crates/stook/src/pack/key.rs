@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::{Error, Result};
-use crate::names::{ListEnd, escaped, unescape};
+use crate::names::{ListEnd, escaped, key_form, key_text, unescape};
 
 /// The longest byte-string key.
 pub const KEY_LEN_MAX: usize = u16::MAX as usize;
@@ -146,19 +146,8 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
             KeyValue::Id(id) => write!(f, "id:{id}"),
-            KeyValue::Bytes(bytes) => {
-                f.write_str(form_of(bytes))?;
-                escaped(bytes).fmt(f)
-            }
+            KeyValue::Bytes(bytes) => f.write_str(&key_text(bytes)),
         }
-    }
-}
-
-/// The prefix for bytes that would otherwise be taken for something else.
-fn form_of(bytes: &[u8]) -> &'static str {
-    match bytes.is_empty() || bytes.starts_with(b"id:") || bytes.starts_with(b"bytes:") {
-        true => "bytes:",
-        false => "",
     }
 }
 
@@ -196,7 +185,7 @@ impl Key {
             (ListEnd::Nul, KeyValue::Bytes(bytes)) if bytes.contains(&0) => Err(Error::Invalid(format!(
                 "{self} has a zero byte, so it cannot stand in a list whose keys end in one"
             ))),
-            (ListEnd::Nul, KeyValue::Bytes(bytes)) => Ok([form_of(bytes).as_bytes(), bytes].concat()),
+            (ListEnd::Nul, KeyValue::Bytes(bytes)) => Ok([key_form(bytes).as_bytes(), bytes].concat()),
         }
     }
 

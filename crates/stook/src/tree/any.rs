@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::facts::Fact;
 use super::gather::{Deliver, GatherOptions, gather_by_session};
 use super::holes::Holes;
-use super::node::{InodeState, Kind, Node, NodeId};
+use super::node::{InodeState, Kind, Node, NodeId, Outline};
 use super::page::{Cursor, Page};
 use super::parts;
 use super::xattrs::Xattrs;
@@ -114,6 +115,35 @@ pub trait Tree: Send + Sync + fmt::Debug {
     /// each.
     fn has_xattrs(&self) -> bool {
         true
+    }
+
+    /// What the pack or archive that a node is in says of it; `None` where it says nothing of the
+    /// kind, or the node is in none. No list of extended attributes has it, so that copies of the
+    /// file do not.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn fact(&self, _id: NodeId, _fact: Fact) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// Whether any node may have such [facts](Self::fact).
+    fn has_facts(&self) -> bool {
+        false
+    }
+
+    /// What is known of a whole tree that never changes and has not read all of itself yet, with
+    /// all its names, each in its directory; `None` where listing costs no reading.
+    fn outline(&self, _name: &mut dyn FnMut(NodeId, &[u8])) -> Option<Outline> {
+        None
+    }
+
+    /// Reads what a tree has put off until it is asked for, unless `go_on` ends that.
+    ///
+    /// # Errors
+    /// When reading is impossible at all.
+    fn complete(&self, _go_on: &dyn Fn() -> bool) -> Result<()> {
+        Ok(())
     }
 
     /// The bytes of a regular file, to be read by range.

@@ -147,6 +147,19 @@ impl Node {
     }
 }
 
+/// What is known of all nodes of a tree before they are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outline {
+    /// How many there are, at most.
+    pub nodes: u64,
+    /// Bytes of all files, at most.
+    pub bytes_max: u64,
+    /// Bytes of the longest file, at most.
+    pub longest_max: u64,
+    /// Entries of the directory that has the most.
+    pub most_entries: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,9 @@
 //! - an entry that cannot be read is reported with its path, and the walk continues;
 //! - memory and open files are bounded, however large, flat or deep the tree is.
 //!
-//! The order is: a directory before its entries; siblings roughly by name; nothing more.
+//! The order that [`Walk::run`] gives is: a directory before its entries; entries of a directory
+//! nearly by name (a thousand at a time), and together, unless it is long or `buffered_bytes_max`
+//! is short for the files; nothing more. [`Walk::visit`] has no order.
 //!
 //! A [`DirectoryTree`] is a directory as a [`Tree`](crate::tree::Tree): for those who ask for one
 //! thing after another instead of taking all as it comes.
@@ -301,6 +303,8 @@ struct Visit<'a, V> {
 }
 
 impl<V: Fn(WalkEvent) -> ControlFlow<()>> Outlet for Visit<'_, V> {
+    fn begin(&mut self, _: u64) {}
+
     fn reserve(&mut self, _: u64) -> bool {
         self.go_on
     }
@@ -312,7 +316,7 @@ impl<V: Fn(WalkEvent) -> ControlFlow<()>> Outlet for Visit<'_, V> {
         self.go_on = (self.visitor)(event).is_continue();
     }
 
-    fn flush(&mut self) {}
+    fn end(&mut self) {}
 }
 
 impl<V> Drop for Visit<'_, V> {

@@ -51,6 +51,8 @@ struct QueueState {
     files: VecDeque<Task>,
     entries: usize,
     suspended: usize,
+    /// Tasks that were given out.
+    begun: u64,
     busy: usize,
     idle: usize,
     stopped: bool,
@@ -83,17 +85,19 @@ impl Queue {
         state.entries > BACKLOG_MAX && state.suspended < SUSPENDED_MAX
     }
 
-    /// The next task; `None` when all work is done or the walk was stopped. The thread that got a
-    /// task calls [`finished`](Self::finished) after it.
-    pub(super) fn next(&self) -> Option<Task> {
+    /// The next task with its number, from 0; `None` when all work is done or the walk was stopped.
+    /// The thread that got a task calls [`finished`](Self::finished) after it.
+    pub(super) fn next(&self) -> Option<(u64, Task)> {
         let mut state = lock(&self.state);
         loop {
             if state.stopped {
                 return None;
             }
             if let Some(task) = state.take(self.threads) {
+                let number = state.begun;
+                state.begun += 1;
                 state.busy += 1;
-                return Some(task);
+                return Some((number, task));
             }
             if state.busy == 0 {
                 self.changed.notify_all();

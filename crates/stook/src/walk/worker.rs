@@ -25,36 +25,51 @@ use crate::tree::{Holes, Xattrs};
 
 /// Entries of a directory that are listed, sorted and queued at once.
 const LISTED_AT_ONCE: usize = 1024;
-/// Entries that one thread takes at once: few enough that a small directory occupies many threads.
-const BATCH: usize = 16;
+/// Entries that one thread takes at once: few enough that a small directory occupies many threads,
+/// and that what all of them are at lies close together in the tree.
+const BATCH: usize = 4;
 /// A parcel is sent when it holds this many bytes, even if the batch is not finished.
 const PARCEL_COST: u64 = 256 << 10;
 
 /// Where a worker puts what it found.
 pub(super) trait Outlet {
+    /// A task is begun. Tasks have their numbers in the order in which they are begun.
+    fn begin(&mut self, task: u64);
     /// Room for an entry of that cost. `false` ends the worker.
     fn reserve(&mut self, cost: u64) -> bool;
     /// Takes more room than was reserved for an entry, without waiting.
     fn charge(&mut self, cost: u64);
     /// Takes an entry for which room was reserved.
     fn put(&mut self, event: WalkEvent, cost: u64);
-    /// A task is done.
-    fn flush(&mut self);
+    /// A task is done, or has nothing more to say that should come before what it leads to.
+    fn end(&mut self);
 }
 
 /// Collects entries and sends them to the consumer's thread.
 pub(super) struct Sender<'a> {
     to: &'a HandOver,
     parcel: Parcel,
+    task: u64,
+    /// Whether the task was not reported as ended yet.
+    is_open: bool,
 }
 
 impl<'a> Sender<'a> {
     pub(super) fn new(to: &'a HandOver) -> Self {
-        Self { to, parcel: Parcel::default() }
+        Self { to, parcel: Parcel::default(), task: 0, is_open: false }
+    }
+
+    fn flush(&mut self) {
+        self.to.send(self.task, std::mem::take(&mut self.parcel));
     }
 }
 
 impl Outlet for Sender<'_> {
+    fn begin(&mut self, task: u64) {
+        self.task = task;
+        self.is_open = true;
+    }
+
     fn reserve(&mut self, cost: u64) -> bool {
         if self.to.try_reserve(cost) {
             return true;
@@ -75,8 +90,11 @@ impl Outlet for Sender<'_> {
         }
     }
 
-    fn flush(&mut self) {
-        self.to.send(std::mem::take(&mut self.parcel));
+    fn end(&mut self) {
+        self.flush();
+        if std::mem::take(&mut self.is_open) {
+            self.to.end(self.task);
+        }
     }
 }
 
@@ -117,11 +135,12 @@ impl Drop for Finish<'_> {
 impl<O: Outlet> Worker<'_, O> {
     /// Works until nothing is left.
     pub(super) fn run(mut self) {
-        while let Some(task) = self.queue.next() {
+        while let Some((number, task)) = self.queue.next() {
+            self.outlet.begin(number);
             let finish = Finish(self.queue);
             let result = self.perform(task);
             drop(finish);
-            self.outlet.flush();
+            self.outlet.end();
             if result.is_err() {
                 self.queue.stop();
                 return;
@@ -214,6 +233,9 @@ impl<O: Outlet> Worker<'_, O> {
             Ok(handle) => handle,
             Err(e) => return self.failed(key, Error::io("open", directory.path_of(c""), e)),
         };
+        // The directory itself comes before its entries, which others are about to take, and those
+        // do not wait for the rest of a long list.
+        self.outlet.end();
         loop {
             let mut names = Vec::new();
             let result = list_some(&mut listing, &mut names);

@@ -2,8 +2,12 @@
 //! damaged.
 
 mod calls;
+mod cargo;
 mod ends;
+mod facts;
+mod java;
 mod kept;
+mod long;
 mod programs;
 mod sources;
 

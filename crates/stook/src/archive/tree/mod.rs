@@ -22,9 +22,10 @@ use super::member::Member;
 use super::open::{Archive, SharedFile};
 use super::reading::{Reading, ReadingOptions};
 use crate::engine::EngineFactory;
+use crate::names::key_text;
 use crate::source::{Inodes, Source};
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree,
+    Cursor, Deliver, Fact, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree,
     Xattrs, gather_by_session, not_a_file, parts, unknown,
 };
 
@@ -166,6 +167,23 @@ impl Tree for ArchiveTree {
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
         self.table.node(id)?;
         Ok(self.member(id).map(|member| Xattrs::decode(member.xattrs)).unwrap_or_default())
+    }
+
+    /// Members have no group, and only those of zips a checksum.
+    fn fact(&self, id: NodeId, fact: Fact) -> crate::Result<Option<Vec<u8>>> {
+        let is_file = self.table.node(id)?.kind == Kind::File;
+        let Some(member) = self.member(id) else { return Ok(None) };
+        Ok(match fact {
+            Fact::Key => Some(key_text(member.key).into_bytes()),
+            Fact::Group => None,
+            Fact::Checksum => {
+                member.crc32.filter(|_| is_file).map(|crc32| format!("crc32:{crc32:08x}").into_bytes())
+            }
+        })
+    }
+
+    fn has_facts(&self) -> bool {
+        true
     }
 
     fn holes(&self, id: NodeId) -> crate::Result<Holes> {

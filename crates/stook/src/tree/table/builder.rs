@@ -154,6 +154,28 @@ impl NodeTableBuilder {
         self.slot(id).ok().map(Slot::kind)
     }
 
+    /// Nodes that were added and have others below them, but for the root.
+    pub(crate) fn parents(&self) -> Vec<NodeId> {
+        let parents = self.places.iter().skip(1).filter(|place| place.is_parent && place.node != NONE);
+        parents.map(|place| NodeId::new(u64::from(place.node))).collect()
+    }
+
+    /// The path under which a node was added.
+    pub(crate) fn path_in(&self, id: NodeId) -> Option<Vec<u8>> {
+        self.slot(id).ok().map(|slot| self.key_of(slot.entry))
+    }
+
+    /// Says what a node is that was added.
+    pub(crate) fn set(&mut self, id: NodeId, node: &Node) {
+        let owner = self.owner_number(node.owner);
+        let slot = usize::try_from(id.get()).ok().and_then(|number| self.slots.get_mut(number));
+        let Some(slot) = slot else { return };
+        *slot = Slot { entry: slot.entry, ..Slot::new(node, owner) };
+        if let Some(place) = self.places.get_mut(slot.entry as usize).filter(|_| slot.is_directory()) {
+            place.directory = id.get() as u32;
+        }
+    }
+
     /// The table, and the entries that are not in it because they are parents of others and no
     /// directories.
     pub fn finish(mut self) -> (NodeTable, Vec<(NodeId, Error)>) {

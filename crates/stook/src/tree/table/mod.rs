@@ -7,6 +7,7 @@
 
 mod builder;
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -201,6 +202,66 @@ impl NodeTable {
     /// Whether there is nothing but the root.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// How many nodes there are or were.
+    pub(crate) fn nodes(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Entries of the directory that has the most.
+    pub(crate) fn most_entries(&self) -> u64 {
+        let directories = self.slots.iter().filter(|slot| slot.is_directory());
+        directories.map(|slot| u64::from(Children::from_value(slot.value).len)).max().unwrap_or(0)
+    }
+
+    /// Gives all names, each with its directory.
+    pub(crate) fn names(&self, each: &mut dyn FnMut(NodeId, &[u8])) {
+        for entry in &self.entries {
+            each(NodeId::new(u64::from(entry.parent)), entry.name.of(&self.names));
+        }
+    }
+
+    /// Says what a node is that was none of a known kind. `owners` are the numbers of those that
+    /// were met by that.
+    pub(crate) fn set(&mut self, id: NodeId, node: &Node, owners: &mut HashMap<(u32, u32), u32>) {
+        let all = &mut self.owners;
+        let owner = node.owner.map_or(NONE, |owner| {
+            *owners.entry(owner).or_insert_with(|| {
+                all.push(owner);
+                (all.len() - 1) as u32
+            })
+        });
+        let slot = usize::try_from(id.get()).ok().and_then(|number| self.slots.get_mut(number));
+        if let Some(slot) = slot {
+            *slot = Slot { entry: slot.entry, ..Slot::new(node, owner) };
+        }
+    }
+
+    /// Makes the name of one node another name of a file, and the node is gone.
+    pub(crate) fn share(&mut self, id: NodeId, file: NodeId) {
+        let number = |id: NodeId| usize::try_from(id.get()).unwrap_or(usize::MAX);
+        let Some(from) = self.slots.get_mut(number(id)).filter(|_| id != file) else { return };
+        let at = std::mem::replace(&mut from.entry, NONE);
+        let (Some(entry), Some(to)) = (self.entries.get_mut(at as usize), self.slots.get_mut(number(file)))
+        else {
+            return;
+        };
+        entry.node = file.get() as u32;
+        to.entry = to.entry.min(at);
+    }
+
+    /// Counts the names of files with several, as [`NodeTableBuilder::finish`] does.
+    pub(crate) fn count_names(&mut self) {
+        let mut names = vec![0_u32; self.slots.len()];
+        for entry in &self.entries {
+            if let (Some(slot), Some(count)) =
+                (self.slots.get_mut(entry.node as usize), names.get_mut(entry.node as usize))
+            {
+                *count += 1;
+                slot.links = slot.links.max(*count);
+            }
+        }
     }
 
     /// As [`Tree::lookup`](super::Tree::lookup).

@@ -29,6 +29,7 @@ use self::deletions::Deletions;
 use self::known::{Known, Merged, Part, What};
 use self::names::{FoldedNames, NamesCache};
 use super::any::{Tree, foreign_cursor, not_a_directory, not_a_file, unknown};
+use super::facts::Fact;
 use super::gather::{Deliver, GatherOptions, Gathered};
 use super::holes::Holes;
 use super::node::{InodeState, Kind, Node, NodeId};
@@ -462,6 +463,17 @@ impl Tree for Union {
             Some(part) => self.tree(part)?.xattrs(part.id),
             None => Ok(Xattrs::default()),
         }
+    }
+
+    fn fact(&self, id: NodeId, fact: Fact) -> Result<Option<Vec<u8>>> {
+        match self.what(id)?.part() {
+            Some(part) => self.tree(part)?.fact(part.id, fact),
+            None => Ok(None),
+        }
+    }
+
+    fn has_facts(&self) -> bool {
+        self.trees.iter().any(|tree| tree.has_facts())
     }
 
     fn holes(&self, id: NodeId) -> Result<Holes> {

@@ -41,6 +41,11 @@ fn open(path: &Path) -> RecordTree {
     RecordTree::new(Arc::new(Pack::open_path(path, OpenOptions::default()).unwrap())).unwrap()
 }
 
+/// The same, with no more than the names at first.
+fn open_by_names(path: &Path) -> RecordTree {
+    RecordTree::with_names(Arc::new(Pack::open_path(path, OpenOptions::default()).unwrap())).unwrap()
+}
+
 /// A pack, and the writer that fills it.
 fn created() -> (TempDir, PackWriter) {
     let directory = tempfile::tempdir().unwrap();
@@ -84,7 +89,7 @@ fn packed(model: &TreeModel) -> TempDir {
 
 #[test]
 fn a_pack_passes_the_suite() {
-    for backend in [Backend::Threads, Backend::Auto] {
+    for (backend, open) in [(Backend::Threads, open as fn(&Path) -> _), (Backend::Auto, open_by_names)] {
         let mut kept = Vec::new();
         let mut make = |model: &TreeModel| -> Box<dyn Tree> {
             let directory = packed(model);
@@ -104,10 +109,70 @@ proptest! {
     fn random_trees_are_their_models(model in with_random_xattrs(tree_models(true))) {
         let directory = packed(&model);
         tree_matches_model(&open(directory.path()), &model, &Backend::Threads);
+        tree_matches_model(&open_by_names(directory.path()), &model, &Backend::Threads);
         let mut writer = PackWriter::open(local(directory.path()), WriterOptions::default()).unwrap();
         writer.compact(&CompactOptions::default(), &mut |_| true).unwrap();
         writer.finish(true).unwrap();
         tree_matches_model(&open(directory.path()), &model, &Backend::Threads);
+    }
+}
+
+/// What is said of a path, with another of the names of its node.
+fn said_of(tree: &RecordTree, path: &str) -> (Node, Option<Key>, Vec<u8>) {
+    let id = id_of(tree, path);
+    let node = tree.node(id).unwrap();
+    let bytes = if node.kind == Kind::File { read_all(&*tree.open(id).unwrap()) } else { Vec::new() };
+    (node, tree.key(id), bytes)
+}
+
+#[test]
+fn what_is_read_when_it_is_asked_for_is_what_is_read_at_first() {
+    let (directory, mut writer) = created();
+    let mut paths = Vec::new();
+    for number in 0..4_000_u64 {
+        let path = format!("d{}/s{}/{number}", number % 7, number / 100);
+        match number % 500 {
+            1 => put(&mut writer, &path, FileKind::Symlink, "where/to"),
+            2 => put(&mut writer, &path, FileKind::Directory, ""),
+            3 => {
+                // A name of a file that lies far from it.
+                let first = format!("first/{number}");
+                put(&mut writer, &first, FileKind::File, &path);
+                put(&mut writer, &path, FileKind::HardLink, &first);
+                writer.mark_hard_links(&key(&first)).unwrap();
+                paths.push(first);
+            }
+            _ => put(&mut writer, &path, FileKind::File, &path),
+        }
+        paths.push(path);
+    }
+    put(&mut writer, "d1", FileKind::Directory, "");
+    put(&mut writer, "d2", FileKind::File, "others are below it");
+    writer.finish(true).unwrap();
+    paths.extend(["d1", "d2", "d3", "first"].map(str::to_owned));
+    let eager = open(directory.path());
+    for step in [1, 7, 1_999, paths.len() - 1] {
+        let tree = open_by_names(directory.path());
+        assert_eq!(tree.hidden(), eager.hidden());
+        let outline = tree.outline(&mut |_, _| {}).unwrap();
+        assert_eq!(outline.most_entries, 40);
+        assert!((4_297..4_300).contains(&outline.nodes), "{outline:?}");
+        // From several places at once, while another thread reads all.
+        std::thread::scope(|scope| {
+            scope.spawn(|| tree.complete(&|| true).unwrap());
+            for start in [0, paths.len() / 2] {
+                let (tree, eager, paths) = (&tree, &eager, &paths);
+                scope.spawn(move || {
+                    for at in (0..paths.len()).map(|at| (start + at * step) % paths.len()).take(900) {
+                        assert_eq!(said_of(tree, &paths[at]), said_of(eager, &paths[at]), "{}", paths[at]);
+                    }
+                });
+            }
+        });
+        assert_eq!(tree.has_xattrs(), eager.has_xattrs());
+        for path in &paths {
+            assert_eq!(said_of(&tree, path), said_of(&eager, path), "{path}");
+        }
     }
 }
 

@@ -13,8 +13,9 @@ use crate::pack::list::hard_links::HOPS_MAX;
 use crate::pack::read::record::{Record, RecordHead};
 use crate::pack::scan::KeyRange;
 use crate::pack::state::open::{KeyEntry, Pack};
+use crate::pack::state::snapshot::Found;
 use crate::source::Source as _;
-use crate::tree::{Kind, Node, NodeId, NodeTable, NodeTableBuilder};
+use crate::tree::{Kind, Node, NodeId, NodeTable, NodeTableBuilder, Outline};
 
 /// Heads that are read as one batch.
 const BATCH_LEN: usize = 4096;
@@ -37,10 +38,89 @@ pub(super) struct Built {
 }
 
 /// A hard link on its way into the table.
-struct PendingLink {
-    key: Key,
-    segment: u64,
-    offset: u64,
+#[derive(Debug)]
+pub(super) struct PendingLink {
+    pub(super) key: Key,
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+}
+
+/// What the head of a record says.
+pub(super) enum Said {
+    Node {
+        node: Node,
+        has_xattrs: bool,
+        has_hard_links: bool,
+    },
+    Link(PendingLink),
+    /// No more than that it is there. Damage is in the log of the pack; else a newer version wrote
+    /// it.
+    Lost,
+}
+
+/// What the head that stands where a key is says, or what became of reading it.
+pub(super) fn said_by(pack: &Pack, key: &Key, read: Result<(RecordHead, Found)>) -> Result<Said> {
+    match read.and_then(|(head, found)| said(pack, key, head, found)) {
+        Err(error @ Error::Damaged(_)) => match error.of(key) {
+            Error::Damaged(damage) => {
+                pack.snapshot.log.note([damage]);
+                Ok(Said::Lost)
+            }
+            error => Err(error),
+        },
+        Err(Error::Unsupported { .. }) => Ok(Said::Lost),
+        said => said,
+    }
+}
+
+fn said(pack: &Pack, key: &Key, head: RecordHead, found: Found) -> Result<Said> {
+    if head.key != *key {
+        return Err(pack.misplaced(key, &Record { head, body: Bytes::new() }));
+    }
+    let len = match head.body_len {
+        Some(len) => len,
+        None => pack.record_source(key, found)?.len(),
+    };
+    if head.is_hard_link() {
+        return Ok(match len <= KEY_LEN_MAX as u64 {
+            true => Said::Link(PendingLink { key: head.key, segment: head.segment, offset: head.offset }),
+            false => Said::Lost,
+        });
+    }
+    Ok(Said::Node {
+        node: head.attributes.node(len),
+        has_xattrs: !head.attributes.xattr_bytes().is_empty(),
+        has_hard_links: head.attributes.has_hard_links(),
+    })
+}
+
+/// The keys that hard links lead to. What is damaged leads nowhere, which is reported for each.
+pub(super) fn firsts_of(pack: &Pack, links: &[Key]) -> Result<HashMap<Key, Key>> {
+    let mut firsts = HashMap::with_capacity(links.len());
+    for keys in links.chunks(LINKS_LEN) {
+        for (key, record) in keys.iter().zip(pack.get_many(keys)?) {
+            if let Some(Some(record)) = pack.snapshot.log.unless_damaged(record)? {
+                firsts.insert(key.clone(), Key::bytes(&record.body)?);
+            }
+        }
+    }
+    Ok(firsts)
+}
+
+/// The file that a link leads to over others, and its key, as [`Pack::open_source`] finds it.
+pub(super) fn file_of(
+    firsts: &HashMap<Key, Key>,
+    link: &Key,
+    file_at: impl Fn(&Key, &[u8]) -> Option<NodeId>,
+) -> Option<(NodeId, Key)> {
+    let mut at = firsts.get(link)?;
+    for _ in 1..HOPS_MAX {
+        let Some(next) = firsts.get(at) else {
+            return Some((file_at(at, &names::path_of(at, false))?, at.clone()));
+        };
+        at = next;
+    }
+    None
 }
 
 /// A table on its way.
@@ -56,11 +136,10 @@ pub(super) struct Building<'p> {
 }
 
 impl<'p> Building<'p> {
-    /// Reads the heads of all records.
-    pub(super) fn run(pack: &'p Pack) -> Result<Built> {
+    fn new(pack: &'p Pack) -> Self {
         // Without a slash at its end.
         let path = pack.storage.path("").components().as_path().to_path_buf();
-        let mut all = Self {
+        Self {
             pack,
             builder: NodeTableBuilder::new(path),
             keys: HashMap::new(),
@@ -69,7 +148,12 @@ impl<'p> Building<'p> {
             hidden: Hidden::default(),
             has_xattrs: false,
             links: Vec::new(),
-        };
+        }
+    }
+
+    /// Reads the heads of all records.
+    pub(super) fn run(pack: &'p Pack) -> Result<Built> {
+        let mut all = Self::new(pack);
         let mut entries = pack.keys_on_disk(&KeyRange::all(), &[]);
         let mut batch = Vec::with_capacity(BATCH_LEN);
         loop {
@@ -107,38 +191,78 @@ impl<'p> Building<'p> {
 
     fn add_batch(&mut self, batch: &[KeyEntry]) -> Result<()> {
         for (entry, head) in batch.iter().zip(self.pack.heads(batch)?) {
-            let added = head.and_then(|head| self.add(entry, head));
-            match added {
-                Ok(()) => {}
-                Err(error @ Error::Damaged(_)) => self.add_refused(error.of(&entry.key))?,
-                // A newer version wrote this one.
-                Err(Error::Unsupported { .. }) => self.add_lost(&entry.key),
-                Err(error) => return Err(error),
+            match said_by(self.pack, &entry.key, head.map(|head| (head, entry.found)))? {
+                Said::Node { node, has_xattrs, .. } => {
+                    self.has_xattrs |= has_xattrs;
+                    self.place(&entry.key, node);
+                }
+                Said::Link(link) => self.links.push(link),
+                Said::Lost => self.add_lost(&entry.key),
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, entry: &KeyEntry, head: RecordHead) -> Result<()> {
-        if head.key != entry.key {
-            return Err(self.pack.misplaced(&entry.key, &Record { head, body: Bytes::new() }));
-        }
-        let len = match head.body_len {
-            Some(len) => len,
-            None => self.pack.record_source(&entry.key, entry.found)?.len(),
-        };
-        if head.is_hard_link() {
-            match len <= KEY_LEN_MAX as u64 {
-                true => {
-                    self.links.push(PendingLink { key: head.key, segment: head.segment, offset: head.offset })
+    /// Reads the names alone, and the heads of records with others below them.
+    pub(super) fn names(pack: &'p Pack) -> Result<(Built, Outline)> {
+        let mut all = Self::new(pack);
+        let mut outline = Outline::default();
+        for entry in pack.keys_on_disk(&KeyRange::all(), &[]) {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    all.add_refused(error)?;
+                    continue;
                 }
-                false => self.add_lost(&head.key),
+            };
+            let bytes = entry.stored_bytes.unwrap_or(u64::MAX);
+            outline.longest_max = outline.longest_max.max(bytes);
+            outline.bytes_max = outline.bytes_max.saturating_add(bytes);
+            // What it is called depends on its kind.
+            match entry.key.as_bytes().is_some_and(<[u8]>::is_empty) {
+                true => all.add_batch(&[entry])?,
+                false => drop(all.place(&entry.key, Node::new(Kind::Other))),
             }
-            return Ok(());
         }
-        self.has_xattrs |= !head.attributes.xattr_bytes().is_empty();
-        let node = head.attributes.node(len);
-        self.place(&head.key, node);
+        all.add_parents()?;
+        Ok((all.finish(), outline))
+    }
+
+    /// Reads the heads of records with others below them: what is no directory is in their way.
+    fn add_parents(&mut self) -> Result<()> {
+        let parents = self.builder.parents();
+        for ids in parents.chunks(BATCH_LEN) {
+            let keys = ids.iter().map(|&id| match self.keys.get(&id.get()) {
+                Some(key) => Ok(key.clone()),
+                None => {
+                    let path = self.builder.path_in(id).unwrap_or_default();
+                    names::shown_key(&path).map_or_else(|| Key::bytes(path), Ok)
+                }
+            });
+            let keys = keys.collect::<Result<Vec<Key>>>()?;
+            let (mut found, mut entries) = (Vec::new(), Vec::new());
+            for ((&id, key), located) in ids.iter().zip(&keys).zip(self.pack.locate(&keys)?) {
+                match located {
+                    Ok(Some(entry)) => {
+                        found.push(id);
+                        entries.push(entry);
+                    }
+                    Ok(None) => {}
+                    Err(error) => drop(said_by(self.pack, key, Err(error))?),
+                }
+            }
+            for ((id, entry), head) in found.into_iter().zip(&entries).zip(self.pack.heads(&entries)?) {
+                let said = said_by(self.pack, &entry.key, head.map(|head| (head, entry.found)))?;
+                match said {
+                    Said::Node { node, has_xattrs, .. } => {
+                        self.has_xattrs |= has_xattrs;
+                        self.builder.set(id, &node);
+                    }
+                    Said::Link(_) => {}
+                    Said::Lost => drop(self.lost.insert(id.get())),
+                }
+            }
+        }
         Ok(())
     }
 
@@ -185,18 +309,10 @@ impl<'p> Building<'p> {
     /// Gives files their hard links.
     fn add_links(&mut self) -> Result<()> {
         let links = std::mem::take(&mut self.links);
-        let mut firsts: HashMap<Key, Key> = HashMap::with_capacity(links.len());
-        for links in links.chunks(LINKS_LEN) {
-            let keys: Vec<Key> = links.iter().map(|link| link.key.clone()).collect();
-            for (key, record) in keys.iter().zip(self.pack.get_many(&keys)?) {
-                // What is damaged leads nowhere, which is reported for each.
-                if let Some(Some(record)) = self.pack.snapshot.log.unless_damaged(record)? {
-                    firsts.insert(key.clone(), Key::bytes(&record.body)?);
-                }
-            }
-        }
+        let keys: Vec<Key> = links.iter().map(|link| link.key.clone()).collect();
+        let firsts = firsts_of(self.pack, &keys)?;
         for link in links {
-            match self.file_of(&firsts, &link.key) {
+            match file_of(&firsts, &link.key, |key, path| self.file_at(key, path)) {
                 Some((id, first)) => self.link(&link.key, id, first),
                 None => self.add_lost_link(link)?,
             }
@@ -204,19 +320,12 @@ impl<'p> Building<'p> {
         Ok(())
     }
 
-    /// The file that a link leads to over others, and its key, as [`Pack::open_source`] finds it.
-    fn file_of(&self, firsts: &HashMap<Key, Key>, link: &Key) -> Option<(NodeId, Key)> {
-        let mut at = firsts.get(link)?;
-        for _ in 1..HOPS_MAX {
-            let Some(next) = firsts.get(at) else {
-                let id = self.builder.find(&names::path_of(at, false))?;
-                let is_it = self.keys.get(&id.get()).is_none_or(|key| key == at);
-                let is_file = !matches!(self.builder.kind(id)?, Kind::Directory | Kind::Symlink);
-                return (is_it && is_file).then(|| (id, at.clone()));
-            };
-            at = next;
-        }
-        None
+    /// The file that has a path, if it is the record with that key.
+    fn file_at(&self, key: &Key, path: &[u8]) -> Option<NodeId> {
+        let id = self.builder.find(path)?;
+        let is_it = self.keys.get(&id.get()).is_none_or(|own| own == key);
+        let is_file = !matches!(self.builder.kind(id)?, Kind::Directory | Kind::Symlink);
+        (is_it && is_file).then_some(id)
     }
 
     fn link(&mut self, key: &Key, id: NodeId, first: Key) {

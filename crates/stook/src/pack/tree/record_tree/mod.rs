@@ -7,15 +7,17 @@
 mod build;
 mod gather;
 mod names;
+mod put_off;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::build::{Building, Built};
 use self::gather::RecordSupply;
 use self::names::shown_key;
+use self::put_off::PutOff;
 use crate::engine::EngineFactory;
 use crate::extent::ByteRange;
 use crate::pack::error::{Damage, Error, Result};
@@ -23,11 +25,11 @@ use crate::pack::format::attributes::Attributes;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::pack::read::record::RecordHead;
 use crate::pack::read::source::RecordSource;
-use crate::pack::state::open::Pack;
+use crate::pack::state::open::{KeyEntry, Pack};
 use crate::source::Source;
 use crate::tree::parts::check_name;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, Page, Tree, Xattrs,
+    Cursor, Deliver, Fact, GatherOptions, Holes, Kind, Node, NodeId, NodeTable, Outline, Page, Tree, Xattrs,
     gather_supplied, not_a_file, unknown,
 };
 
@@ -76,15 +78,35 @@ use crate::tree::{
 #[derive(Debug)]
 pub struct RecordTree {
     pack: Arc<Pack>,
+    path: PathBuf,
+    known: RwLock<KnownNodes>,
+    /// What may hide names of which nothing is known.
+    hiding: Vec<Damage>,
+    hidden: Hidden,
+    /// Heads that were not read yet.
+    put_off: Option<PutOff>,
+}
+
+/// What is known of the names.
+#[derive(Debug)]
+struct KnownNodes {
     table: NodeTable,
     /// The keys of nodes whose first name does not say it, by number.
     keys: HashMap<u64, Key>,
     /// Numbers of nodes of which no more is known than a name.
     lost: HashSet<u64>,
-    /// What may hide names of which nothing is known.
-    hiding: Vec<Damage>,
-    hidden: Hidden,
+    /// Whether any record has extended attributes, or may have.
     has_xattrs: bool,
+}
+
+impl KnownNodes {
+    fn key(&self, id: NodeId) -> Option<Key> {
+        if let Some(key) = self.keys.get(&id.get()) {
+            return Some(key.clone());
+        }
+        let path = self.table.key_of(id)?;
+        shown_key(&path).or_else(|| Key::bytes(&path).ok())
+    }
 }
 
 /// Records to which no name of a tree leads: another record has the name that shows the key, or the
@@ -125,8 +147,38 @@ impl RecordTree {
     /// # Errors
     /// When reading is impossible at all. Damage costs what it hits.
     pub fn new(pack: Arc<Pack>) -> Result<Self> {
-        let Built { table, keys, lost, hiding, hidden, has_xattrs } = Building::run(&pack)?;
-        Ok(Self { pack, table, keys, lost, hiding, hidden, has_xattrs })
+        let built = Building::run(&pack)?;
+        Ok(Self::of(pack, built))
+    }
+
+    /// The same for trees of which not all may be asked, and that are wanted at once: only the
+    /// names are read, which the index has, and the heads of records with others below them. All
+    /// other heads are read when they are asked for, or by [`complete`](Tree::complete). What
+    /// cannot be in the tree because of what its head says is a failure of its directory then, not
+    /// [hidden](Self::hidden).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_names(pack: Arc<Pack>) -> Result<Self> {
+        let (built, outline) = Building::names(&pack)?;
+        let nodes = built.table.nodes();
+        let outline = Outline { nodes: nodes as u64, most_entries: built.table.most_entries(), ..outline };
+        Ok(Self { put_off: Some(PutOff::new(outline, nodes)), ..Self::of(pack, built) })
+    }
+
+    fn of(pack: Arc<Pack>, built: Built) -> Self {
+        let Built { table, keys, lost, hiding, hidden, has_xattrs } = built;
+        let path = table.path().to_path_buf();
+        let known = RwLock::new(KnownNodes { table, keys, lost, has_xattrs });
+        Self { pack, path, known, hiding, hidden, put_off: None }
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, KnownNodes> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, KnownNodes> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pack.
@@ -142,11 +194,7 @@ impl RecordTree {
     /// The key of the record of a node, if it has one: a directory may have none. `None` for an id
     /// that is none of this tree's.
     pub fn key(&self, id: NodeId) -> Option<Key> {
-        if let Some(key) = self.keys.get(&id.get()) {
-            return Some(key.clone());
-        }
-        let path = self.table.key_of(id)?;
-        shown_key(&path).or_else(|| Key::bytes(&path).ok())
+        self.known().key(id)
     }
 
     /// Where a listing continues after a name, whether that is there or not.
@@ -159,7 +207,7 @@ impl RecordTree {
     }
 
     fn is_lost(&self, id: NodeId) -> bool {
-        self.lost.contains(&id.get())
+        self.known().lost.contains(&id.get())
     }
 
     /// Why no more is known of a node: the record is asked again, so that no error has to be kept.
@@ -193,7 +241,7 @@ impl RecordTree {
         if check_name(name).is_err() {
             return Ok(None);
         }
-        let mut path = self.table.key_of(parent).unwrap_or_default();
+        let mut path = self.known().table.key_of(parent).unwrap_or_default();
         if !path.is_empty() {
             path.push(b'/');
         }
@@ -203,12 +251,15 @@ impl RecordTree {
         Ok(None)
     }
 
+    fn located(&self, key: &Key) -> Result<Option<KeyEntry>> {
+        Ok(self.pack.locate(std::slice::from_ref(key))?.pop().transpose()?.flatten())
+    }
+
     /// What the record of a node says, if it has one.
     fn attributes(&self, id: NodeId) -> crate::Result<Attributes> {
         let key = self.known_key(id)?;
         let head = || -> Result<Option<RecordHead>> {
-            let entry = self.pack.locate(std::slice::from_ref(&key))?.pop().transpose()?.flatten();
-            let Some(entry) = entry else { return Ok(None) };
+            let Some(entry) = self.located(&key)? else { return Ok(None) };
             self.pack.heads(&[entry])?.pop().transpose()
         };
         let head = head().map_err(|error| self.error(id, error))?;
@@ -218,15 +269,19 @@ impl RecordTree {
 
 impl Tree for RecordTree {
     fn path(&self) -> &Path {
-        self.table.path()
+        &self.path
     }
 
     fn root(&self) -> NodeId {
-        self.table.root()
+        self.known().table.root()
     }
 
     fn lookup(&self, parent: NodeId, name: &[u8]) -> crate::Result<Option<NodeId>> {
-        match self.table.lookup(parent, name)? {
+        let mut found = self.known().table.lookup(parent, name)?;
+        if self.read_heads_of(found.into_iter())? {
+            found = self.known().table.lookup(parent, name)?;
+        }
+        match found {
             Some(id) if self.is_lost(id) => Err(self.failure(id)),
             None if !self.pack.snapshot.log.is_empty() => self.absent(parent, name),
             found => Ok(found),
@@ -234,9 +289,17 @@ impl Tree for RecordTree {
     }
 
     fn list(&self, directory: NodeId, from: &Cursor, page: &mut Page) -> crate::Result<Option<Cursor>> {
-        let next = self.table.list(directory, from, page)?;
-        if !self.lost.is_empty() {
-            page.fail_where(|id| self.is_lost(id).then(|| self.failure(id)));
+        let mut next = self.known().table.list(directory, from, page)?;
+        if self.read_heads_of(page.iter().map(|entry| entry.id))? {
+            next = self.known().table.list(directory, from, page)?;
+        }
+        let lost = {
+            let known = self.known();
+            let is_lost = |id: NodeId| known.lost.contains(&id.get());
+            page.iter().map(|entry| entry.id).filter(|&id| is_lost(id)).collect::<HashSet<_>>()
+        };
+        if !lost.is_empty() {
+            page.fail_where(|id| lost.contains(&id).then(|| self.failure(id)));
         }
         if directory == self.root() && *from == Cursor::Start {
             self.hiding.iter().cloned().for_each(|damage| page.push_failure(core_damage(damage)));
@@ -245,12 +308,23 @@ impl Tree for RecordTree {
     }
 
     fn node(&self, id: NodeId) -> crate::Result<Node> {
-        let node = self.table.node(id)?;
+        self.read_heads_of(std::iter::once(id))?;
+        let node = self.known().table.node(id)?;
         if self.is_lost(id) { Err(self.failure(id)) } else { Ok(node) }
     }
 
+    fn outline(&self, name: &mut dyn FnMut(NodeId, &[u8])) -> Option<Outline> {
+        let outline = self.known_outline()?;
+        self.known().table.names(name);
+        Some(outline)
+    }
+
+    fn complete(&self, go_on: &dyn Fn() -> bool) -> crate::Result<()> {
+        self.read_all_heads(go_on).map_err(|error| self.error(self.root(), error))
+    }
+
     fn path_of(&self, id: NodeId) -> PathBuf {
-        self.table.path_of(id)
+        self.known().table.path_of(id)
     }
 
     fn link_target(&self, id: NodeId) -> crate::Result<Vec<u8>> {
@@ -268,13 +342,33 @@ impl Tree for RecordTree {
         Ok(target.to_vec())
     }
 
+    /// Where heads were put off, all are read for that.
     fn has_xattrs(&self) -> bool {
-        self.has_xattrs
+        self.read_all_heads(&|| true).is_err() || self.known().has_xattrs
     }
 
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
         self.node(id)?;
         Ok(self.attributes(id)?.xattrs())
+    }
+
+    /// Of a directory that has no record nothing is said. Checksums are of parts of bodies.
+    fn fact(&self, id: NodeId, fact: Fact) -> crate::Result<Option<Vec<u8>>> {
+        self.node(id)?;
+        let key = self.known_key(id)?;
+        let entry = self.located(&key).map_err(|error| self.error(id, error))?;
+        Ok(entry.and_then(|entry| match fact {
+            Fact::Key => Some(key.to_string().into_bytes()),
+            Fact::Group => {
+                let group = self.pack.group_of_entry(&entry);
+                (!group.is_empty()).then(|| group.as_bytes().to_vec())
+            }
+            Fact::Checksum => None,
+        }))
+    }
+
+    fn has_facts(&self) -> bool {
+        true
     }
 
     fn holes(&self, id: NodeId) -> crate::Result<Holes> {
