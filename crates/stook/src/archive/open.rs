@@ -535,7 +535,7 @@ fn recognise_source(source: &dyn Source, engines: &dyn EngineFactory) -> Result<
     } else if has_magic(&first) {
         "it begins as a tar does, and its first header is cut off, or damaged"
     } else {
-        return Err(not_one(path, "it is not a tar, tar.gz, tar.zst or zip"));
+        return Err(not_one(path, "it is not a tar, tar.gz, tar.zst, tar.xz or zip"));
     };
     Err(Fault::damaged(0, begun).of(path, 0))
 }

@@ -110,9 +110,7 @@ impl Segment {
             SegmentBytes::Memory(bytes) => {
                 Leaf::Bytes(bytes.slice(usize::try_from(from).ok()?..usize::try_from(to).ok()?))
             }
-            SegmentBytes::File(file) => {
-                Leaf::File { file: file.clone(), range: ByteRange::new(from, to)? }
-            }
+            SegmentBytes::File(file) => Leaf::File { file: file.clone(), range: ByteRange::new(from, to)? },
         })
     }
 }

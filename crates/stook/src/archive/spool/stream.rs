@@ -10,6 +10,9 @@ use crate::source::Leaf;
 use super::segment::Segment;
 use super::{Place, SHORT_MAX, Spool, Unpacker};
 
+/// How many segments before what is wanted are kept, where the way to it begins at the front again.
+const SEGMENTS_BEFORE: u64 = 4;
+
 /// Makes an unpacker that stands at the front.
 pub(in super::super) type OpenUnpacker = Box<dyn Fn() -> Result<Box<dyn Unpacker>> + Send + Sync>;
 
@@ -64,13 +67,16 @@ struct Cursor {
     process: u32,
     unpacker: Option<Box<dyn Unpacker>>,
     position: u64,
+    /// The first segment that is kept though it was unpacked before.
+    kept_from: u64,
     /// The segment that is being filled, if it is kept.
     filling: Option<(u64, Option<Arc<Segment>>)>,
 }
 
 impl Cursor {
-    fn at_front(unpacker: Box<dyn Unpacker>) -> Self {
-        Self { process: std::process::id(), unpacker: Some(unpacker), position: 0, filling: None }
+    fn at_front(unpacker: Box<dyn Unpacker>, kept_from: u64) -> Self {
+        let (process, unpacker) = (std::process::id(), Some(unpacker));
+        Self { process, unpacker, position: 0, kept_from, filling: None }
     }
 }
 
@@ -85,8 +91,9 @@ impl Drop for Cursor {
 /// What is kept of what is unpacked on the way to what is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
-    /// What was not unpacked before, and what is from this segment on.
-    From(u64),
+    /// What was not unpacked before, and what is near what is wanted, for readers that are only
+    /// nearly in order.
+    Near,
     /// What there is room for.
     WhileRoom,
 }
@@ -125,7 +132,7 @@ impl SpoolStream {
     /// # Errors
     /// Damage, and what reading and writing meet.
     pub(in super::super) fn verify(self: &Arc<Self>) -> Result<()> {
-        let keep = if self.len.is_some() { Keep::From(0) } else { Keep::WhileRoom };
+        let keep = if self.len.is_some() { Keep::Near } else { Keep::WhileRoom };
         let found = &mut |_: &Self, state: &StreamState| state.is_verified.then_some(());
         self.find(keep, ByteRange::to(u64::MAX), found)
     }
@@ -134,7 +141,11 @@ impl SpoolStream {
     ///
     /// # Errors
     /// The same; that it ends before.
-    pub(in super::super) fn resolve(self: &Arc<Self>, range: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
+    pub(in super::super) fn resolve(
+        self: &Arc<Self>,
+        range: ByteRange,
+        leaves: &mut Vec<Leaf>,
+    ) -> Result<()> {
         let mut at = range.start();
         while at < range.end() {
             let number = at / self.segment_bytes();
@@ -151,7 +162,7 @@ impl SpoolStream {
         let found = &mut |stream: &Self, _: &StreamState| {
             stream.spool.get(stream.place(number)).and_then(|segment| segment.leaf(part))
         };
-        self.find(Keep::From(number), part, found)
+        self.find(Keep::Near, part, found)
     }
 
     /// Looks for something, and unpacks, or waits for who does, until it is there.
@@ -221,8 +232,14 @@ impl SpoolStream {
         wanted: ByteRange,
     ) -> Result<Option<Arc<Segment>>> {
         let mut cursor = match working.cursor.take() {
-            Some(cursor) if self.serves(&cursor, wanted.start()) => cursor,
-            _ => Cursor::at_front((self.open)()?),
+            Some(mut cursor) if self.serves(&cursor, wanted.start()) => {
+                cursor.kept_from = cursor.position / self.segment_bytes();
+                cursor
+            }
+            _ => {
+                let first = wanted.start() / self.segment_bytes();
+                Cursor::at_front((self.open)()?, first.saturating_sub(SEGMENTS_BEFORE))
+            }
         };
         while cursor.position < wanted.end() {
             // After a failure there is none to continue with.
@@ -257,7 +274,9 @@ impl SpoolStream {
 
     /// Unpacks some bytes, and gives them to their segments.
     fn step(self: &Arc<Self>, cursor: &mut Cursor, keep: Keep) -> Result<Step> {
-        let Cursor { unpacker: Some(unpacker), position, filling, .. } = cursor else { return Ok(Step::End) };
+        let Cursor { unpacker: Some(unpacker), position, kept_from, filling, .. } = cursor else {
+            return Ok(Step::End);
+        };
         let mut bytes = unpacker.next()?;
         if bytes.is_empty() {
             return Ok(Step::End);
@@ -266,7 +285,7 @@ impl SpoolStream {
         while !bytes.is_empty() {
             let number = *position / self.segment_bytes();
             if filling.as_ref().is_none_or(|(of, _)| *of != number) {
-                *filling = Some((number, self.target(number, *position, keep)?));
+                *filling = Some((number, self.target(number, *position, keep, *kept_from)?));
             }
             let end = number.saturating_add(1).saturating_mul(self.segment_bytes());
             let room = usize::try_from(end.saturating_sub(*position)).unwrap_or(usize::MAX);
@@ -283,7 +302,13 @@ impl SpoolStream {
     }
 
     /// The segment that takes what is unpacked from an offset on; `None` if none does.
-    fn target(self: &Arc<Self>, number: u64, position: u64, keep: Keep) -> Result<Option<Arc<Segment>>> {
+    fn target(
+        self: &Arc<Self>,
+        number: u64,
+        position: u64,
+        keep: Keep,
+        kept_from: u64,
+    ) -> Result<Option<Arc<Segment>>> {
         if let Some(segment) = self.spool.get(self.place(number)).filter(|segment| {
             let held = segment.range();
             held.start() <= position && position <= held.end()
@@ -291,7 +316,7 @@ impl SpoolStream {
             return Ok(Some(segment));
         }
         let is_kept = match keep {
-            Keep::From(first) => number >= first || position >= self.state().frontier,
+            Keep::Near => number >= kept_from || position >= self.state().frontier,
             Keep::WhileRoom => self.spool.has_room(self.segment_bytes()),
         };
         if !is_kept {

@@ -189,7 +189,7 @@ impl Tree for ArchiveTree {
                 gather_by_session(self, ids, factory, options, deliver)
             }
             // One pass for this and all other gathers.
-            Format::TarGzip | Format::TarZstd if self.fit_into_spool(ids) => {
+            Format::TarGzip | Format::TarZstd | Format::TarXz if self.fit_into_spool(ids) => {
                 gather_by_session(self, ids, factory, options, deliver)
             }
             _ => gather::gather(self, ids, factory, options, deliver),

@@ -32,19 +32,19 @@ const OF_ZIPS: TreeFeatures =
 /// All of it, every byte of files written.
 const WRITTEN: TreeFeatures = TreeFeatures { holes: false, ..TreeFeatures::ALL };
 
-fn deflate(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-fn zst(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn zst(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
@@ -153,7 +153,7 @@ proptest! {
     }
 }
 
-fn id_of(tree: &dyn Tree, path: &str) -> NodeId {
+pub(super) fn id_of(tree: &dyn Tree, path: &str) -> NodeId {
     tree.find(path.as_bytes()).unwrap().unwrap()
 }
 
@@ -167,7 +167,7 @@ fn read_file(tree: &dyn Tree, path: &str) -> Result<Vec<u8>> {
 }
 
 /// What becomes of each of these ids: all of its bytes, or the error.
-fn gather(tree: &dyn Tree, ids: &[NodeId], options: &GatherOptions) -> Vec<Result<Vec<u8>>> {
+pub(super) fn gather(tree: &dyn Tree, ids: &[NodeId], options: &GatherOptions) -> Vec<Result<Vec<u8>>> {
     let mut all: Vec<Result<Vec<u8>>> = ids.iter().map(|_| Ok(Vec::new())).collect();
     let mut take = |gathered: Gathered| -> ControlFlow<()> {
         let slot = &mut all[gathered.index];
