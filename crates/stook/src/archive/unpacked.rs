@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::error::{Error, Result};
 use super::member::{Extent, Member, MemberKind};
 use super::open::{Archive, Origin as IndexOrigin};
-use super::spool::{Spool, SpoolStream, TarUnpacker, Unpacker, ZipMember};
+use super::spool::{SHORT_MAX, Spool, SpoolStream, TarUnpacker, Unpacker, ZipMember};
 use crate::extent::ByteRange;
 use crate::source::{Identity, Inodes, Leaf, MemorySource, Origin, Source};
 
@@ -108,7 +108,8 @@ impl Archive {
         let is_tar = self.is_sequential();
         // Of a tar, holes are not unpacked.
         let (len, spool) = (if is_tar { member.stored_len } else { member.node.len }, &self.options().spool);
-        if len > spool.file_bytes_max() {
+        let is_short = !is_tar && len <= SHORT_MAX;
+        if len > spool.file_bytes_max() && !is_short {
             let (key, most) = (String::from_utf8_lossy(member.key), spool.file_bytes_max());
             let what = format!(
                 "{key} is compressed and has {len} bytes; the spool in {} has room for {most}",

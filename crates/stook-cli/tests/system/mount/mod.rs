@@ -2,6 +2,7 @@
 //! damaged.
 
 mod calls;
+mod compressed;
 mod ends;
 mod programs;
 mod sources;

@@ -136,7 +136,8 @@ impl Spool {
         &self.0.directory
     }
 
-    /// The most that is held in files, in bytes. No longer member is opened.
+    /// The most that is held in files, in bytes. No longer member is opened, unless it is deflated
+    /// and has no more than 1 MiB.
     pub fn file_bytes_max(&self) -> u64 {
         self.0.file_bytes_max
     }

@@ -232,7 +232,8 @@ impl SpoolStream {
         wanted: ByteRange,
     ) -> Result<Option<Arc<Segment>>> {
         let mut cursor = match working.cursor.take() {
-            Some(mut cursor) if self.serves(&cursor, wanted.start()) => {
+            // To its end, any goes on: each began at the front.
+            Some(mut cursor) if wanted.end() == u64::MAX || self.serves(&cursor, wanted.start()) => {
                 cursor.kept_from = cursor.position / self.segment_bytes();
                 cursor
             }

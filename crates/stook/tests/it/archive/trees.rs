@@ -323,7 +323,7 @@ fn members_of_a_compressed_tar_take_one_pass_in_whatever_order_they_are_opened()
 
 #[test]
 fn what_is_too_long_for_the_spool_is_gathered() {
-    let model = TreeModel::new().file("long", noise(1, 100_000)).file("short", "short");
+    let model = TreeModel::new().file("long", noise(1, 1_100_000)).file("short", "short");
     for bytes in [gzip(&tar_of(&model, Directories::All)), zip_of(&model, Directories::All, Some(&deflate))] {
         let tree = tree_in(bytes, Spool::new(std::env::temp_dir(), 1000, 1 << 20));
         assert_eq!(read_file(&tree, "short").unwrap(), b"short");
