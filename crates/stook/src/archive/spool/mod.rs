@@ -224,16 +224,18 @@ impl Spool {
         // A file more, when nothing of it is there yet.
         let too_many = if is_file && len == 0 { (state.files + 1).saturating_sub(FILES_MAX) } else { 0 };
         if excess > 0 || too_many > 0 {
-            let dropped = state.evict(is_file, excess, too_many);
+            let dropped = state.evict(is_file, excess, too_many, None);
             drop(state);
             drop(dropped);
         }
     }
 
-    /// Drops all files that are not in use: the file system is full before the limit is reached.
-    fn drop_files(&self) {
+    /// Drops all files of other streams that are not in use: the file system is full before the
+    /// limit is reached. A stream that does not fit beside nothing is an error: dropping its own
+    /// would unpack it again and again.
+    fn drop_others(&self, stream: u64) {
         let mut state = self.state();
-        let dropped = state.evict(true, u64::MAX, usize::MAX);
+        let dropped = state.evict(true, u64::MAX, usize::MAX, Some(stream));
         drop(state);
         drop(dropped);
     }
@@ -266,14 +268,14 @@ impl State {
     }
 
     /// Takes segments out, those first that were used least recently, until they are so many bytes
-    /// and so many, as far as they are not in use.
-    fn evict(&mut self, is_file: bool, bytes: u64, count: usize) -> Vec<Held> {
+    /// and so many, as far as they are not in use, nor of the spared stream.
+    fn evict(&mut self, is_file: bool, bytes: u64, count: usize, spared: Option<u64>) -> Vec<Held> {
         let (mut places, mut freed) = (Vec::new(), 0_u64);
         for place in self.order.values() {
             if freed >= bytes && places.len() >= count {
                 break;
             }
-            let Some(held) = self.held.get(place) else { continue };
+            let Some(held) = self.held.get(place).filter(|_| Some(place.stream) != spared) else { continue };
             if held.segment.is_file() == is_file && Arc::strong_count(&held.segment) == 1 {
                 freed = freed.saturating_add(held.segment.len());
                 places.push(*place);

@@ -73,12 +73,12 @@ impl Segment {
         ByteRange::at(self.from, self.len()).unwrap_or_default()
     }
 
-    /// Appends what it does not have of bytes that begin at an offset of the stream, no further
+    /// Appends what it does not have of bytes that begin at an offset of its stream, no further
     /// than its end.
     ///
     /// # Errors
     /// I/O errors. It has what it had then.
-    pub(super) fn append(&self, spool: &Spool, at: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn append(&self, spool: &Spool, stream: u64, at: u64, bytes: &[u8]) -> Result<()> {
         let SegmentBytes::File(file) = &self.bytes else { return Ok(()) };
         let end = self.range().end();
         let skip = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
@@ -92,7 +92,7 @@ impl Segment {
         self.counted.fetch_add(len, Ordering::Relaxed);
         let mut written = file.write_all_at(new, to);
         if written.as_ref().is_err_and(|error| error.io_kind() == Some(ErrorKind::StorageFull)) {
-            spool.drop_files();
+            spool.drop_others(stream);
             written = file.write_all_at(new, to);
         }
         match written {

@@ -292,7 +292,7 @@ impl SpoolStream {
             let room = usize::try_from(end.saturating_sub(*position)).unwrap_or(usize::MAX);
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             if let Some((_, Some(segment))) = filling {
-                segment.append(&self.spool, *position, now)?;
+                segment.append(&self.spool, self.stream, *position, now)?;
             }
             *position = position.saturating_add(now.len() as u64);
             bytes = later;

@@ -80,7 +80,7 @@ fn any_thread_reads_anywhere_whatever_the_spool_holds() {
     let lens = [3_000_000, 900_000, 70_000, 1, 0];
     let bodies: Vec<Vec<u8>> = lens.iter().zip(1..).map(|(len, seed)| half_noise(seed, *len)).collect();
     let model = bodies.iter().zip(0..).fold(TreeModel::new(), |model, (body, number): (_, usize)| {
-        model.file(&format!("d/{number}"), body.clone())
+        model.file(format!("d/{number}"), body.clone())
     });
     for (kind, bytes) in archives(&model) {
         for (file_bytes, memory_bytes) in [(64 << 20, 4 << 20), (3 << 20, 0)] {
@@ -210,7 +210,7 @@ proptest! {
     ) {
         let bodies: Vec<Vec<u8>> = lens.iter().zip(1..).map(|(len, seed)| half_noise(seed, *len)).collect();
         let model = bodies.iter().zip(0..).fold(TreeModel::new(), |model, (body, number): (_, usize)| {
-            model.file(&number.to_string(), body.clone())
+            model.file(number.to_string(), body.clone())
         });
         let spool = spool(file_bytes, memory_bytes);
         let archive = opened(archives(&model).swap_remove(kind).1, &spool);
@@ -235,7 +235,7 @@ fn damage_anywhere_in_a_deflated_member_gives_no_wrong_byte() {
         let model = TreeModel::new().file("a", body.clone()).file("b", "b");
         let zip = zip_of(&model, Directories::All, Some(&deflate));
         let stored = deflate(&body).len();
-        for at in (31..31 + stored).step_by(stride(stored / 40 | 1)) {
+        for at in (31..31 + stored).step_by(stride((stored / 40) | 1)) {
             let mut hit = zip.clone();
             hit[at] ^= 0x10;
             let archive = opened(hit, &spool(1 << 30, 1 << 20));
