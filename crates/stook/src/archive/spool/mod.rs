@@ -76,7 +76,7 @@ struct Place {
 struct Held {
     tick: u64,
     segment: Arc<Segment>,
-    /// As long as it has a segment, whoever opens it again finds it.
+    /// As long as it has a segment, it is found when the member is opened again.
     _stream: Arc<SpoolStream>,
 }
 

@@ -246,7 +246,7 @@ impl SpoolStream {
             // After a failure there is none to continue with.
             let step = self.step(&mut cursor, keep).map_err(|error| self.failed(error))?;
             self.progressed.notify_all();
-            if step == Step::End || Some(cursor.position) == self.len {
+            if step == Progress::End || Some(cursor.position) == self.len {
                 self.state().is_verified = true;
                 if wanted.end() < u64::MAX && cursor.position < wanted.end() {
                     let what = "the archive ends in the middle of a member; it was cut off".to_owned();
@@ -274,13 +274,13 @@ impl SpoolStream {
     }
 
     /// Unpacks some bytes, and gives them to their segments.
-    fn step(self: &Arc<Self>, cursor: &mut Cursor, keep: Keep) -> Result<Step> {
+    fn step(self: &Arc<Self>, cursor: &mut Cursor, keep: Keep) -> Result<Progress> {
         let Cursor { unpacker: Some(unpacker), position, kept_from, filling, .. } = cursor else {
-            return Ok(Step::End);
+            return Ok(Progress::End);
         };
         let mut bytes = unpacker.next()?;
         if bytes.is_empty() {
-            return Ok(Step::End);
+            return Ok(Progress::End);
         }
         self.spool.note_unpacked(bytes.len() as u64);
         while !bytes.is_empty() {
@@ -299,7 +299,7 @@ impl SpoolStream {
         }
         let mut state = self.state();
         state.frontier = state.frontier.max(*position);
-        Ok(Step::More)
+        Ok(Progress::More)
     }
 
     /// The segment that takes what is unpacked from an offset on; `None` if none does.
@@ -351,7 +351,7 @@ impl SpoolStream {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Progress {
     More,
     End,
 }
