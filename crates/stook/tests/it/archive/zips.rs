@@ -293,7 +293,6 @@ fn a_bomb_takes_time_and_no_memory() {
     let tar = members.repeat(100);
     let path = dir.path().join("bomb.tar.zst");
     fs::write(&path, zstd::encode_all(&tar[..], 3).unwrap()).unwrap();
-    fs::write(dir.path().join("x.tar.xz"), super::spooled::xz(&tar)).unwrap();
     assert!(fs::metadata(&path).unwrap().len() < 200_000);
     let options = OpenOptions { max_index_bytes: 1 << 20, ..OpenOptions::default() };
     let error = Archive::open(&path, options).unwrap_err();
