@@ -191,7 +191,7 @@ def test_what_is_no_archive_is_refused(filled: Path) -> None:
     Path("folder/file").write_bytes(b"")
     wrong: list[tuple[Any, type[Exception], str]] = [
         ("none", FileNotFoundError, "none"),
-        ("text", stook.NotAPackError, "it is not a tar, tar.gz, tar.zst or zip"),
+        ("text", stook.NotAPackError, "it is not a tar, tar.gz, tar.zst, tar.xz or zip"),
         ("folder", stook.NotAPackError, "is not a pack"),
         (filled, stook.InvalidError, "is a pack: stook.Pack reads it"),
         (5, TypeError, "argument 'path': expected str, bytes or os.PathLike object, not int"),

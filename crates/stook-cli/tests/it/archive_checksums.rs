@@ -185,8 +185,8 @@ fn what_is_no_tar_on_stdin_is_called_so_and_leaves_no_pack() {
     let tar = fs::read(dir.path().join("x.tar")).unwrap();
     for (input, why) in [
         (&b""[..], "stdin is no archive: it is empty"),
-        (text.as_bytes(), "stdin is no archive: it is not a tar, tar.gz or tar.zst"),
-        (&text.as_bytes()[..20], "stdin is no archive: it is not a tar, tar.gz or tar.zst"),
+        (text.as_bytes(), "stdin is no archive: it is not a tar, tar.gz, tar.zst or tar.xz"),
+        (&text.as_bytes()[..20], "stdin is no archive: it is not a tar, tar.gz, tar.zst or tar.xz"),
         (&tar[..511], "stdin is no archive: it ends within the first header"),
         (&gzip.stdout, "stdin is no archive: what is compressed in it is no tar"),
         (

@@ -83,7 +83,7 @@ class ArchiveInfo:
 
     Attributes:
         path: Where it is; the address of an object, without a query, is a ``str``.
-        format: ``"tar"``, ``"tar.gz"``, ``"tar.zst"`` or ``"zip"``.
+        format: ``"tar"``, ``"tar.gz"``, ``"tar.zst"``, ``"tar.xz"`` or ``"zip"``.
         sequential: Whether it is compressed as a whole, so that every read goes through all of it.
         complete: Whether it ends as its format wants it; else it may have been cut off.
         members: Members.

@@ -32,7 +32,7 @@ use crate::sparse::file::SparseFile;
 use crate::sparse::{arguments, fetching, fork, ranges};
 use crate::wait::{GoOn, is_stopped, on_this_thread, with_progress};
 
-/// A tar (plain, gzip, zstd) or zip archive, read where it lies.
+/// A tar (plain, gzip, zstd, xz) or zip archive, read where it lies.
 ///
 /// Its keys are the paths of its members, without ``./`` before them and ``/`` after them; of
 /// members with one key the last counts. The first opening of a tar makes an index beside it

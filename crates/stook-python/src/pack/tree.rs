@@ -23,8 +23,9 @@ use crate::wait::{ProgressReporter, callback_of};
 ///
 /// Args:
 ///     sources: A directory, or several in a list: then keys begin with the name of each. Or
-///         archives (tar, tar.gz, tar.zst, zip), by path or address (``https://…``, ``s3://…``),
-///         whose members become records as if they had been unpacked; not both together.
+///         archives (tar, tar.gz, tar.zst, tar.xz, zip), by path or address (``https://…``,
+///         ``s3://…``), whose members become records as if they had been unpacked; not both
+///         together.
 ///     pack: The pack: made if it is not there.
 ///     group: The group to put everything into; else the default group.
 ///     group_by: Instead, spreads over groups: ``"top"`` by the first directory, ``"hash:N"`` over

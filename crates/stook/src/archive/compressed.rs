@@ -8,9 +8,14 @@ use super::input::Input;
 /// The largest window that is accepted, as a power of two: the default limit of `zstd`.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// What gzip and zstd begin with.
+/// The most memory that a decompressor of xz may take: four fifths of it are a window twice as long
+/// as the longest that `xz -9` makes.
+const XZ_MEMORY_MAX: u64 = 160 << 20;
+
+/// What gzip, zstd and xz begin with.
 pub(super) const GZIP: [u8; 2] = [0x1f, 0x8b];
 pub(super) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 
 /// An input as the decompressors want it.
 pub(super) struct AsReader<I>(pub(super) I);
@@ -38,10 +43,8 @@ impl<I: Input> BufRead for AsReader<I> {
 
 /// The format of a compressed stream, by its first bytes.
 pub(super) fn format_of(first: &[u8]) -> Option<Format> {
-    if first.starts_with(&GZIP) {
-        return Some(Format::TarGzip);
-    }
-    first.starts_with(&ZSTD).then_some(Format::TarZstd)
+    let formats = [(&GZIP[..], Format::TarGzip), (&ZSTD[..], Format::TarZstd), (&XZ[..], Format::TarXz)];
+    formats.into_iter().find(|(begins, _)| first.starts_with(begins)).map(|(_, format)| format)
 }
 
 /// The content of a compressed stream.
@@ -49,12 +52,19 @@ pub(super) fn decompress<R: BufRead + Send + 'static>(
     reader: R,
     format: Format,
 ) -> io::Result<Box<dyn Read + Send>> {
-    if format != Format::TarZstd {
-        return Ok(Box::new(Gunzip { current: Some(flate2::bufread::GzDecoder::new(reader)) }));
-    }
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(reader)?;
-    decoder.window_log_max(WINDOW_LOG_MAX)?;
-    Ok(Box::new(decoder))
+    Ok(match format {
+        Format::TarZstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(reader)?;
+            decoder.window_log_max(WINDOW_LOG_MAX)?;
+            Box::new(decoder)
+        }
+        Format::TarXz => {
+            let stream =
+                liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_MAX, liblzma::stream::CONCATENATED)?;
+            Box::new(liblzma::bufread::XzDecoder::new_stream(reader, stream))
+        }
+        _ => Box::new(Gunzip { current: Some(flate2::bufread::GzDecoder::new(reader)) }),
+    })
 }
 
 /// All members of a gzip file, one after another; zeroes after the last, as tapes leave them, are

@@ -11,6 +11,8 @@ pub enum Format {
     TarGzip,
     /// A tar in zstd.
     TarZstd,
+    /// A tar in xz.
+    TarXz,
     /// A zip.
     Zip,
     /// A layout: files that do not exist, whose bytes are those of others.
@@ -20,7 +22,7 @@ pub enum Format {
 impl Format {
     /// Whether its members can only be read from the front.
     pub fn is_sequential(self) -> bool {
-        matches!(self, Self::TarGzip | Self::TarZstd)
+        matches!(self, Self::TarGzip | Self::TarZstd | Self::TarXz)
     }
 
     /// The number it has in an index.
@@ -31,12 +33,13 @@ impl Format {
             Self::TarZstd => 3,
             Self::Zip => 4,
             Self::Layout => 5,
+            Self::TarXz => 6,
         }
     }
 
     /// The format of a number.
     pub(super) fn from_code(code: u32) -> Option<Self> {
-        let all = [Self::Tar, Self::TarGzip, Self::TarZstd, Self::Zip, Self::Layout];
+        let all = [Self::Tar, Self::TarGzip, Self::TarZstd, Self::Zip, Self::Layout, Self::TarXz];
         all.into_iter().find(|format| format.code() == code)
     }
 }
@@ -47,6 +50,7 @@ impl fmt::Display for Format {
             Self::Tar => "tar",
             Self::TarGzip => "tar.gz",
             Self::TarZstd => "tar.zst",
+            Self::TarXz => "tar.xz",
             Self::Zip => "zip",
             Self::Layout => "layout",
         })

@@ -158,6 +158,14 @@ impl SourceInput {
         Ok(Self { source, ahead, here, position: next, end, steps, next, step, reads: 0, ahead_max: 0 })
     }
 
+    /// The next bytes, which are then consumed; none only at the end.
+    pub(super) fn take(&mut self) -> Result<Bytes> {
+        self.fill()?;
+        let bytes = std::mem::take(&mut self.here);
+        self.position = self.position.saturating_add(bytes.len() as u64);
+        Ok(bytes)
+    }
+
     /// Keeps the queue full.
     fn read_ahead(&mut self) -> Result<()> {
         let (end, longest) = (self.end, self.steps.longest);

@@ -27,11 +27,13 @@ mod reading;
 mod scan;
 mod sidecar;
 mod source;
+mod spool;
 mod stream;
 pub mod tar;
 mod tree;
 #[cfg(unix)]
 mod unpack;
+mod unpacked;
 pub mod zip;
 
 pub use error::{Decoded, Error, Fault, Result};
@@ -44,7 +46,9 @@ pub use reading::{Piece, Reading};
 pub use sidecar::SUFFIX;
 pub(crate) use sidecar::path_of as index_path;
 pub use source::MemberSource;
+pub use spool::{Spool, SpoolUse};
 pub use stream::{TarStream, tar_stream};
-pub use tree::{ArchiveTree, HELD_BYTES_MAX};
+pub use tree::ArchiveTree;
 #[cfg(unix)]
 pub use unpack::{Failure, Unpack, UnpackSummary};
+pub use unpacked::CHECKED_FIRST_MAX;

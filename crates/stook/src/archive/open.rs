@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-
 use super::compressed::{self, AsReader};
 use super::ends::{Ends, look};
 use super::error::{Error, Fault, Result};
@@ -20,8 +18,10 @@ use super::reading::{Reading, ReadingOptions};
 use super::scan;
 use super::sidecar::{self, Found};
 use super::source::{MemberSource, holes_of};
+use super::spool::Spool;
 use super::tar::header::{BLOCK_LEN, has_checksum, has_magic};
 use super::tree::ArchiveTree;
+use super::unpacked::Streams;
 use super::zip;
 use super::zip::directory::{LOCAL, LOCAL_LEN, local_len};
 use crate::engine::{Access, Backend, EngineFactory, File};
@@ -50,6 +50,8 @@ pub struct OpenOptions {
     pub partial: bool,
     /// The longest index in bytes. A member takes 104 and its name.
     pub max_index_bytes: u64,
+    /// Where compressed members are unpacked to when they are read by range.
+    pub spool: Spool,
 }
 
 impl Default for OpenOptions {
@@ -60,6 +62,7 @@ impl Default for OpenOptions {
             sidecar: true,
             partial: false,
             max_index_bytes: 2 << 30,
+            spool: Spool::default(),
         }
     }
 }
@@ -90,6 +93,7 @@ pub struct Archive {
     is_file: bool,
     damage: Option<Arc<Error>>,
     passes: Arc<AtomicU64>,
+    streams: Arc<Streams>,
 }
 
 impl Archive {
@@ -170,8 +174,8 @@ impl Archive {
         };
         let useless = match found {
             Found::Index(index) => {
-                let (origin, damage, passes) = (Origin::Sidecar, None, Arc::default());
-                return Ok(Self { source, index, origin, options, is_file, damage, passes });
+                let sidecar = Self::from_parts(source, index, Origin::Sidecar, options);
+                return Ok(Self { is_file, ..sidecar });
             }
             Found::Useless(why) => Some(why),
             Found::Nothing => None,
@@ -189,11 +193,11 @@ impl Archive {
             Format::Zip => Origin::Directory,
             _ => Origin::Made { useless, not_kept },
         };
-        let (damage, passes) = (damage.map(Arc::new), Arc::default());
-        Ok(Self { source, index, origin, options, is_file, damage, passes })
+        let archive = Self::from_parts(source, index, origin, options);
+        Ok(Self { is_file, damage: damage.map(Arc::new), ..archive })
     }
 
-    /// One that has nothing beside it, and nothing wrong with it.
+    /// One that is not a file, and has nothing wrong with it.
     pub(super) fn from_parts(
         source: Arc<dyn Source>,
         index: Index,
@@ -201,7 +205,8 @@ impl Archive {
         options: OpenOptions,
     ) -> Self {
         let (is_file, damage, passes) = (false, None, Arc::default());
-        Self { source, index, origin, options, is_file, damage, passes }
+        let streams = Arc::new(Streams::new(&options.spool));
+        Self { source, index, origin, options, is_file, damage, passes, streams }
     }
 
     /// What is wrong with a tar that was opened as [partial](OpenOptions::partial): nothing is
@@ -348,19 +353,21 @@ impl Archive {
 
     /// Pieces of the file under the name of a member.
     pub(super) fn piece(&self, member: &Member<'_>, len: u64, extents: Vec<Extent>) -> MemberSource {
+        self.piece_of(Arc::clone(&self.source), member, len, extents)
+    }
+
+    /// The same of what the file is unpacked to.
+    pub(super) fn piece_of(
+        &self,
+        of: Arc<dyn Source>,
+        member: &Member<'_>,
+        len: u64,
+        extents: Vec<Extent>,
+    ) -> MemberSource {
         let mut path = self.path().as_os_str().to_os_string();
         path.push("//");
         path.push(String::from_utf8_lossy(member.key).as_ref());
-        MemberSource::new(Arc::clone(&self.source), PathBuf::from(path), len, extents)
-    }
-
-    /// A member whose decompressed bytes are held: of a tar, all stored bytes.
-    pub(super) fn held(&self, member: &Member<'_>, bytes: Bytes) -> MemberSource {
-        let extents = match self.format() {
-            Format::Zip => vec![Extent { at: 0, stored_at: member.data_at, len: member.node.len }],
-            _ => self.stored(member),
-        };
-        self.piece(member, member.node.len, extents).holding(member.data_at, bytes)
+        MemberSource::new(of, PathBuf::from(path), len, extents)
     }
 
     /// The stored pieces of a member, and their offsets.
@@ -395,6 +402,16 @@ impl Archive {
         let input = SourceInput::new(self.file(), options.engines, access)?;
         self.passes.fetch_add(1, Ordering::Relaxed);
         from_front(input, self.format())
+    }
+
+    /// The same for one who does not keep the archive open.
+    pub(super) fn front(&self) -> TarFront {
+        let (source, options, passes) = (self.file(), self.options.clone(), self.passes.clone());
+        TarFront { source, options, format: self.format(), passes }
+    }
+
+    pub(super) fn streams(&self) -> &Arc<Streams> {
+        &self.streams
     }
 
     pub(super) fn options(&self) -> &OpenOptions {
@@ -473,7 +490,7 @@ fn wait_for_the_clock(identity: &Identity) {
     }
 }
 
-fn check_state(source: &dyn Source) -> Result<()> {
+pub(super) fn check_state(source: &dyn Source) -> Result<()> {
     match source.checks_reads() {
         true => Ok(()),
         false => Ok(source.check_unchanged()?),
@@ -518,7 +535,7 @@ fn recognise_source(source: &dyn Source, engines: &dyn EngineFactory) -> Result<
     } else if has_magic(&first) {
         "it begins as a tar does, and its first header is cut off, or damaged"
     } else {
-        return Err(not_one(path, "it is not a tar, tar.gz, tar.zst or zip"));
+        return Err(not_one(path, "it is not a tar, tar.gz, tar.zst, tar.xz or zip"));
     };
     Err(Fault::damaged(0, begun).of(path, 0))
 }
@@ -576,6 +593,25 @@ fn make(
 
 /// The decompressed input of a compressed file.
 pub(super) type TarInput = StreamInput<Box<dyn Read + Send>>;
+
+/// What opens the tar in a compressed tar at its front.
+#[derive(Debug)]
+pub(super) struct TarFront {
+    source: Arc<dyn Source>,
+    options: OpenOptions,
+    format: Format,
+    passes: Arc<AtomicU64>,
+}
+
+impl TarFront {
+    pub(super) fn open(&self) -> Result<TarInput> {
+        let whole = ByteRange::to(self.source.len());
+        let access = self.options.access.decide(&*self.source, whole);
+        let input = SourceInput::new(self.source.clone(), &*self.options.engines, access)?;
+        self.passes.fetch_add(1, Ordering::Relaxed);
+        from_front(input, self.format)
+    }
+}
 
 /// The tar in a compressed file.
 fn from_front(input: SourceInput, format: Format) -> Result<TarInput> {

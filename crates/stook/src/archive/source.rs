@@ -1,4 +1,4 @@
-//! [`MemberSource`]: a member whose bytes lie in its archive as they are, or are held.
+//! [`MemberSource`]: a member of an archive, or of what an archive is unpacked to, by range.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -25,31 +25,6 @@ pub struct MemberSource {
     /// In order, none empty, none overlapping another.
     extents: Vec<Extent>,
     crc32: Option<u32>,
-    held: Option<Held>,
-}
-
-/// The decompressed bytes of a member of a compressed archive.
-#[derive(Clone)]
-struct Held {
-    /// Where an extent begins that begins with the first of these bytes.
-    at: u64,
-    bytes: Bytes,
-}
-
-/// Without the bytes.
-impl std::fmt::Debug for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").field("at", &self.at).field("len", &self.bytes.len()).finish()
-    }
-}
-
-impl Held {
-    /// The held bytes of a range; `None` if not all are held.
-    fn part(&self, range: ByteRange) -> Option<Bytes> {
-        let from = usize::try_from(range.start().checked_sub(self.at)?).ok()?;
-        let to = usize::try_from(range.end().checked_sub(self.at)?).ok()?;
-        (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
-    }
 }
 
 /// All of a member, checked by its CRC-32.
@@ -89,29 +64,12 @@ pub(super) fn holes_of(extents: &[Extent], len: u64) -> Holes {
 
 impl MemberSource {
     pub(super) fn new(archive: Arc<dyn Source>, path: PathBuf, len: u64, extents: Vec<Extent>) -> Self {
-        Self { archive, path, len, extents, crc32: None, held: None }
+        Self { archive, path, len, extents, crc32: None }
     }
 
     /// Checked by this where all of it is read at once.
     pub(super) fn checked_by(self, crc32: Option<u32>) -> Self {
         Self { crc32, ..self }
-    }
-
-    /// Adds the bytes of all extents, which begin at `at` and have no gaps: the archive is not read
-    /// any more.
-    pub(super) fn holding(self, at: u64, bytes: Bytes) -> Self {
-        Self { held: Some(Held { at, bytes }), ..self }
-    }
-
-    /// Appends the leaves of a stored range.
-    fn resolve_stored(&self, stored: ByteRange, leaves: &mut Vec<Leaf>) -> Result<()> {
-        let Some(held) = &self.held else { return self.archive.resolve(stored, leaves) };
-        let lacking = || {
-            let what = "what is stored of a member is not all of it".to_owned();
-            Error::Damaged { path: self.archive.path().to_path_buf(), offset: stored.start(), what }
-        };
-        leaves.push(Leaf::Bytes(held.part(stored).ok_or_else(lacking)?));
-        Ok(())
     }
 
     /// The whole member as one checked leaf, if all of it is requested and it can be checked.
@@ -122,7 +80,7 @@ impl MemberSource {
         }
         let (mut leaves, offset) = (Vec::with_capacity(1), extent.stored_at);
         for (_, stored) in self.stored(range) {
-            self.resolve_stored(stored, &mut leaves)?;
+            self.archive.resolve(stored, &mut leaves)?;
         }
         let archive = self.archive.path().to_path_buf();
         let check = Arc::new(WholeMember { archive, offset, crc32, leaves });
@@ -184,7 +142,7 @@ impl Source for MemberSource {
     }
 
     fn reads_by_request(&self) -> bool {
-        self.held.is_none() && self.archive.reads_by_request()
+        self.archive.reads_by_request()
     }
 
     fn note_files(&self, files: &mut Inodes) {
@@ -193,10 +151,6 @@ impl Source for MemberSource {
 
     /// The check is of the archive's source, so the error is one of the archive.
     fn check_ranges(&self, ranges: &[ByteRange]) -> Result<()> {
-        if self.held.is_some() {
-            // Where they are in the archive, only who decompresses it knows.
-            return self.archive.check_unchanged();
-        }
         let stored = ranges.iter().flat_map(|range| self.stored(*range));
         self.archive.check_ranges(&stored.map(|(_, stored)| stored).collect::<Vec<_>>())
     }
@@ -219,7 +173,7 @@ impl Source for MemberSource {
         };
         for (from, stored) in self.stored(range) {
             fill(at, from, leaves);
-            self.resolve_stored(stored, leaves)?;
+            self.archive.resolve(stored, leaves)?;
             at = from.saturating_add(stored.len());
         }
         fill(at, range.end(), leaves);

@@ -51,7 +51,7 @@ pub fn tar_stream<R: BufRead + Send + 'static>(mut reader: R, path: impl Into<Pa
 fn why_no_tar(first: &[u8], is_compressed: bool) -> Option<&'static str> {
     let why = match is_compressed {
         true => "what is compressed in it is no tar",
-        false => "it is not a tar, tar.gz or tar.zst",
+        false => "it is not a tar, tar.gz, tar.zst or tar.xz",
     };
     if zip::has_magic(first) && !is_compressed {
         return Some("it is a zip, which has to be a file: what is in it stands at its end");

@@ -3,6 +3,7 @@
 
 mod calls;
 mod cargo;
+mod compressed;
 mod ends;
 mod facts;
 mod java;

@@ -133,7 +133,7 @@ impl<'a> Front<'a> {
 
 /// Continues reading for a while towards the end, where the checksum of everything read is; returns
 /// whether there may be more.
-pub(in super::super) fn pass_on(input: &mut TarInput) -> Result<bool> {
+fn pass_on(input: &mut TarInput) -> Result<bool> {
     let passed = input.skip(PASS_MAX).map_err(|error| match error {
         Error::Damaged { path, offset, what } => {
             let what = format!("{what}; any member that was read may be wrong");

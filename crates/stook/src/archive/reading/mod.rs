@@ -4,7 +4,6 @@ mod front;
 mod random;
 
 use self::front::Front;
-pub(super) use self::front::pass_on;
 use self::random::Random;
 use super::error::{Error, Result};
 use super::member::{KEY_LEN_MAX, Member, MemberKind};

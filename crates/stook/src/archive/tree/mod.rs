@@ -6,7 +6,6 @@
 //! unpacking and importing follow too.
 
 mod gather;
-mod held;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -15,7 +14,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::held::Passes;
 use super::error::{Error, Result};
 use super::format::Format;
 use super::member::Member;
@@ -29,10 +27,6 @@ use crate::tree::{
     Xattrs, gather_by_session, not_a_file, parts, unknown,
 };
 
-/// The default for the longest compressed body that is held in memory when it is opened, in bytes:
-/// see [`with_held_bytes`](ArchiveTree::with_held_bytes).
-pub const HELD_BYTES_MAX: u64 = 64 << 20;
-
 /// In place of the number of a member: there is none, because the directory is implied.
 const NO_MEMBER: u64 = u64::MAX;
 
@@ -41,13 +35,13 @@ const NO_MEMBER: u64 = u64::MAX;
 /// The cost of reading them:
 /// - members that lie in the archive as they are (those of a plain tar, stored ones of a zip) are
 ///   opened by their place, and read by range;
-/// - deflated members of a zip are inflated when they are opened, and held;
-/// - a tar that is compressed as a whole is read from its front up to the opened member, which is
-///   then held. Members opened in the order of the archive ([`Tree::medium_order`]) take one pass
-///   together; each that comes before the last one opened takes another ([`Archive::passes`] counts
-///   them);
-/// - a gather reads in the order of the archive, and takes one pass. It holds no body as a whole,
-///   and so also reads those that are too long to be held.
+/// - compressed ones are unpacked as far as they are read, once, into the
+///   [`Spool`](super::Spool) that the archive was opened with, and read there by range. Of a tar
+///   that is compressed as a whole, all of them together are one stream, so that any number of them
+///   takes one pass ([`Archive::passes`] counts them); only what had to be dropped because there is
+///   more than the spool holds takes another;
+/// - a gather of a zip reads in the order of the archive, and holds no body as a whole. So does one
+///   of a compressed tar that asks for more than the spool holds.
 #[derive(Debug)]
 pub struct ArchiveTree {
     archive: Archive,
@@ -56,23 +50,13 @@ pub struct ArchiveTree {
     members: Vec<u64>,
     refused: Vec<crate::Error>,
     has_xattrs: bool,
-    held_bytes: u64,
-    passes: Passes,
 }
 
 impl ArchiveTree {
     pub(super) fn new(archive: &Archive) -> Self {
         let (table, members, refused) = Building::of(archive);
-        let (passes, held_bytes) = (Passes::new(archive), HELD_BYTES_MAX);
         let has_xattrs = archive.members(b"").any(|member| !member.xattrs.is_empty());
-        Self { archive: archive.clone(), table, members, refused, has_xattrs, held_bytes, passes }
-    }
-
-    /// Holds compressed bodies of up to this many bytes when they are opened. Opening a longer one
-    /// is [`Unsupported`](io::ErrorKind::Unsupported).
-    #[must_use]
-    pub fn with_held_bytes(self, held_bytes: u64) -> Self {
-        Self { held_bytes, ..self }
+        Self { archive: archive.clone(), table, members, refused, has_xattrs }
     }
 
     /// The archive.
@@ -105,8 +89,10 @@ impl ArchiveTree {
         }
     }
 
-    fn body(&self, member: &Member<'_>) -> Result<Arc<dyn Source>> {
-        held::body(&self.archive, member, self.held_bytes, &self.passes)
+    /// Whether the spool holds all of these.
+    fn fit_into_spool(&self, ids: &[NodeId]) -> bool {
+        let lens = ids.iter().filter_map(|id| self.member(*id)).map(|member| member.stored_len);
+        lens.fold(0, u64::saturating_add) <= self.archive.options().spool.file_bytes_max()
     }
 }
 
@@ -190,14 +176,14 @@ impl Tree for ArchiveTree {
         Ok(self.archive.holes(&self.file(id)?))
     }
 
-    /// A member as a source; of one that is compressed, all of it is held then.
+    /// A member as a source, as [`Archive::open_member`] gives it.
     ///
     /// # Errors
     /// Returns the errors of [`Tree::open`]; `Unsupported` if it is encrypted, compressed by an
-    /// unknown method, or too long to be held; and damage of compressed data.
+    /// unknown method, or longer than the spool holds; and damage of compressed data.
     fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
         let member = self.file(id)?;
-        self.body(&member).map_err(|error| error.into_core(&self.path_of(id)))
+        self.archive.body(&member).map_err(|error| error.into_core(&self.path_of(id)))
     }
 
     /// Where its bytes begin: in a compressed tar, in the tar.
@@ -218,6 +204,10 @@ impl Tree for ArchiveTree {
         match self.archive.format() {
             // Each body is a range of the file, and nothing has to be passed on the way to it.
             Format::Tar | Format::Layout if !self.archive.reads_by_request() => {
+                gather_by_session(self, ids, factory, options, deliver)
+            }
+            // One pass for this and all other gathers.
+            Format::TarGzip | Format::TarZstd | Format::TarXz if self.fit_into_spool(ids) => {
                 gather_by_session(self, ids, factory, options, deliver)
             }
             _ => gather::gather(self, ids, factory, options, deliver),

@@ -9,25 +9,15 @@ use crate::ops::given::is_in_archive;
 use crate::stitch::is_layout_file;
 
 /// What files end in that are imported rather than packed as they are.
-const NAMES: [&[u8]; 6] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".zip"];
+const NAMES: [&[u8]; 8] = [b".tar", b".tar.gz", b".tgz", b".tar.zst", b".tzst", b".tar.xz", b".txz", b".zip"];
 
 /// What layouts end in. Much else does that is none.
 const LAYOUT: &[u8] = b".toml";
 
 /// What archives end in that cannot be read here. As one record they would be of little use,
 /// without a warning.
-const OTHER_NAMES: [&[u8]; 10] = [
-    b".tar.xz",
-    b".txz",
-    b".tar.bz2",
-    b".tbz2",
-    b".tbz",
-    b".tar.lz4",
-    b".tar.lz",
-    b".tar.z",
-    b".7z",
-    b".rar",
-];
+const OTHER_NAMES: [&[u8]; 8] =
+    [b".tar.bz2", b".tbz2", b".tbz", b".tar.lz4", b".tar.lz", b".tar.z", b".7z", b".rar"];
 
 /// Whether the sources are archives; a mixture is refused. What has an address is taken for one,
 /// whatever it is called: nothing else is packed from there.

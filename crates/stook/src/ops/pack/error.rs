@@ -26,7 +26,7 @@ pub enum Error {
     Open(contents::Error),
     /// A source has the name of an archive but is not a readable one.
     #[error(
-        "{} is {what} (tar, tar.gz, tar.zst and zip can): unpack it first, or pack it as the one file that it is",
+        "{} is {what} (tar, tar.gz, tar.zst, tar.xz and zip can): unpack it first, or pack it as the one file that it is",
         path.display()
     )]
     NotImported {

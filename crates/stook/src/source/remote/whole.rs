@@ -1,15 +1,14 @@
 //! An object that was read as a whole: in memory, or in a file without a name.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
 use super::request::Sink;
-use crate::engine::File;
+use crate::engine::{File, nameless};
 use crate::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::Leaf;
@@ -54,7 +53,7 @@ impl Sink for Whole {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.len += bytes.len() as u64;
         if self.file.is_none() && self.len > self.memory_max {
-            let (mut file, path) = nameless()?;
+            let (mut file, path) = nameless(&std::env::temp_dir())?;
             let held = std::mem::take(&mut self.memory);
             file.write_all(&held).map_err(|error| Error::io("write", &path, error))?;
             self.file = Some((file, path));
@@ -67,17 +66,6 @@ impl Sink for Whole {
             }
         }
     }
-}
-
-/// A temporary file that is gone when no process has it open any more.
-fn nameless() -> Result<(fs::File, PathBuf)> {
-    let directory = std::env::temp_dir();
-    let chance = getrandom::u64().map_err(|error| Error::io("name a file in", &directory, error.into()))?;
-    let path = directory.join(format!("stook-{}-{chance:016x}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-    let file = file.map_err(|error| Error::io("create", &path, error))?;
-    fs::remove_file(&path).map_err(|error| Error::io("unlink", &path, error))?;
-    Ok((file, path))
 }
 
 /// The bytes of an object that was read as a whole.

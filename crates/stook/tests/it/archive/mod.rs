@@ -4,6 +4,7 @@ mod checksums;
 mod hostile;
 mod index;
 mod made;
+mod spooled;
 mod tars;
 mod trees;
 mod unpacking;

@@ -227,10 +227,14 @@ fn compressed_tars_are_read_from_their_front() {
     );
     let tar = fs::read(dir.path().join("x.tar")).unwrap();
     fs::write(dir.path().join("x.tar.zst"), zstd::encode_all(&tar[..], 3).unwrap()).unwrap();
+    fs::write(dir.path().join("x.tar.xz"), super::spooled::xz(&tar)).unwrap();
     let plain = contents(&open(&dir.path().join("x.tar")).unwrap());
-    for (name, format) in
-        [("x.tar.gz", Format::TarGzip), ("y", Format::TarGzip), ("x.tar.zst", Format::TarZstd)]
-    {
+    for (name, format) in [
+        ("x.tar.gz", Format::TarGzip),
+        ("y", Format::TarGzip),
+        ("x.tar.zst", Format::TarZstd),
+        ("x.tar.xz", Format::TarXz),
+    ] {
         let path = dir.path().join(name);
         for origin in ["made", "sidecar"] {
             let archive = Archive::open(&path, OpenOptions::default()).unwrap();
