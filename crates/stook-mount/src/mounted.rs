@@ -87,7 +87,8 @@ impl Default for MountOptions {
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allow_other, no_exec, threads, push, pass_through, followed, facts, missing, log: _ } = self;
+        let Self { allow_other, no_exec, threads, push, pass_through, followed, facts, missing, log: _ } =
+            self;
         f.debug_struct("MountOptions")
             .field("allow_other", allow_other)
             .field("no_exec", no_exec)

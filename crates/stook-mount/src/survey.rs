@@ -73,7 +73,7 @@ impl Survey {
         let (mut survey, root) = (Self { is_outline: true, ..Self::default() }, tree.root());
         let outline = tree.outline(&mut |directory, name| {
             // Kinds are not known yet: one that cannot be shown is met where it is listed.
-            if let Some(why) = refusal(name, Kind::File, directory == root) {
+            if let Some(why) = refusal(name, &Node::file(0), directory == root) {
                 survey.hide(tree, directory, name, why);
             }
         })?;

@@ -253,6 +253,7 @@ def mount(
     threads: int = 8,
     push: bool = True,
     passthrough: bool = True,
+    member_xattrs: bool = False,
     timeout: int = 60,
     log: Optional[_Source] = None,
     cache: Optional[_Source] = None,
@@ -276,6 +277,8 @@ def mount(
         threads: Threads that answer.
         push: Whether small files are put into memory before they are asked for.
         passthrough: Whether the kernel may read whole files on disk by itself.
+        member_xattrs: Whether members of packs and archives have ``user.stook.key``, ``.group`` and
+            ``.checksum``.
         timeout: How many seconds a read from a server may take, tries included.
         log: A file that lines are appended to: what could not be read, and why.
         cache: Of archives on servers: a directory in which what was fetched is kept.
@@ -306,6 +309,7 @@ def mount(
         (allow_other, "--allow-other"),
         (not push, "--no-push"),
         (not passthrough, "--no-passthrough"),
+        (member_xattrs, "--member-xattrs"),
     ]:
         if is_wanted:
             arguments.append(option)

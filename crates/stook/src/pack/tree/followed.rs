@@ -14,7 +14,8 @@ use crate::pack::key::Key;
 use crate::pack::state::open::{OpenOptions, Pack};
 use crate::source::Source;
 use crate::tree::{
-    Cursor, Deliver, GatherOptions, Gathered, Holes, Kind, Node, NodeId, Page, Tree, Xattrs, foreign_cursor,
+    Cursor, Deliver, Fact, GatherOptions, Gathered, Holes, Kind, Node, NodeId, Page, Tree, Xattrs,
+    foreign_cursor,
 };
 
 /// The tree of a pack that others write to.
@@ -354,6 +355,15 @@ impl Tree for Followed {
     fn xattrs(&self, id: NodeId) -> crate::Result<Xattrs> {
         let (state, own) = self.at(id)?;
         state.tree.xattrs(own)
+    }
+
+    fn fact(&self, id: NodeId, fact: Fact) -> crate::Result<Option<Vec<u8>>> {
+        let (state, own) = self.at(id)?;
+        state.tree.fact(own, fact)
+    }
+
+    fn has_facts(&self) -> bool {
+        true
     }
 
     fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {

@@ -199,7 +199,7 @@ impl RecordTree {
 
     /// Where a listing continues after a name, whether that is there or not.
     pub(crate) fn after(&self, directory: NodeId, name: &[u8]) -> crate::Result<Cursor> {
-        self.table.after(directory, name)
+        self.known().table.after(directory, name)
     }
 
     fn known_key(&self, id: NodeId) -> crate::Result<Key> {
