@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use serde::Serialize;
 use stook::report::json::Document;
 use stook::report::page::{Block, Link, Page};
@@ -11,16 +12,18 @@ use crate::bulk_copy::BulkCopy;
 use crate::driver::{prepare_out, run};
 use crate::frame::Frame;
 use crate::many_small_files::ManySmallFiles;
-use crate::sample::{Sample, publish};
+use crate::sample::{Sample, check_space, publish};
+use crate::solid_reads::SolidReads;
 use crate::sparse_file::SparseFileStudy;
 use crate::ssd_profile::SsdProfile;
-use crate::{Hooks, Study};
+use crate::{Hooks, OptionError, Study};
 
 /// The names of all studies, and what each measures.
-pub const STUDIES: [(&str, &str); 4] = [
+pub const STUDIES: [(&str, &str); 5] = [
     (ManySmallFiles::NAME, "Loose files against one file and against a pack"),
     (SsdProfile::NAME, "Block size, depth and mix, and whether the figures add up"),
     (BulkCopy::NAME, "Copies of a large file: block, queue, and what caches make of it"),
+    (SolidReads::NAME, "Archives that are read out of many files, against one file"),
     (SparseFileStudy::NAME, "Sparse files in memory: reads, writes, needs and threads"),
 ];
 
@@ -143,13 +146,18 @@ impl All {
     /// # Errors
     /// Returns an error if the result cannot be written, or the error of [`Hooks::check`].
     pub fn run(&self, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<AllDone> {
+        if self.size_bytes == 0 {
+            return Err(OptionError::new("--size: no data is made of 0 bytes").into());
+        }
+        // A copy beside its source is the most that a study makes of it.
+        check_space(&self.work, self.size_bytes.saturating_mul(2)).context("data of --size does not fit")?;
         prepare_out(out)?;
         let mut studies = Vec::new();
         for (name, _) in STUDIES {
             if !self.skip.iter().any(|skipped| skipped == name) {
                 hooks.note(&format!("{name}:"));
                 let result = self.one(name, &out.join(name), hooks);
-                // Whoever stopped this one stopped all of them.
+                // What stops this one stops all of them.
                 hooks.check()?;
                 studies.push(Done::of(name, result));
             }
@@ -167,6 +175,7 @@ impl All {
         let report = match name {
             ManySmallFiles::NAME => run(&self.many_small_files(), out, hooks),
             BulkCopy::NAME => run(&self.bulk_copy(), out, hooks),
+            SolidReads::NAME => run(&self.solid_reads(), out, hooks),
             SsdProfile::NAME => run(&self.ssd_profile(), out, hooks),
             _ => run(&SparseFileStudy { rounds: ROUNDS, python: self.python.clone() }, out, hooks),
         };
@@ -192,6 +201,17 @@ impl All {
             rounds: 1,
             rated_read_bytes_per_s: None,
             rated_write_bytes_per_s: None,
+            keep_caches: self.keep_caches,
+        }
+    }
+
+    fn solid_reads(&self) -> SolidReads {
+        SolidReads {
+            work: self.work.clone(),
+            file_bytes: self.size_bytes,
+            archives: 1,
+            time_s: self.time_s,
+            rounds: 3,
             keep_caches: self.keep_caches,
         }
     }

@@ -3,6 +3,7 @@
 mod all;
 mod bulk_copy;
 mod many_small_files;
+mod solid_reads;
 mod sparse_file;
 mod ssd_profile;
 
@@ -53,6 +54,8 @@ enum Name {
     SsdProfile(ssd_profile::Args),
     /// Copies of a large file: block, queue, caches
     BulkCopy(bulk_copy::Args),
+    /// Archives that are read out of many files
+    SolidReads(solid_reads::Args),
     /// Sparse files in memory, or a trace of reads through the cache
     SparseFile(sparse_file::Args),
 }
@@ -83,6 +86,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         Some(Name::ManySmallFiles(args)) => many_small_files::run(args, context),
         Some(Name::SsdProfile(args)) => ssd_profile::run(args, context),
         Some(Name::BulkCopy(args)) => bulk_copy::run(args, context),
+        Some(Name::SolidReads(args)) => solid_reads::run(args, context),
         Some(Name::SparseFile(args)) => sparse_file::run(args, context),
     }
 }

@@ -320,7 +320,12 @@ fn all_studies_have_one_page_that_leads_to_them_and_one_that_fails_stops_no_othe
     let studies = document["studies"].as_array().unwrap();
     assert_eq!((&studies[0]["name"], &studies[0]["error"]), (&"many-small-files".into(), &Value::Null));
     assert!(studies[1]["error"].as_str().unwrap().contains("a block that fits in the file"), "{studies:?}");
-    assert_eq!((studies.len(), &studies[2]["error"]), (3, &Value::Null));
+    assert_eq!((&studies[2]["name"], &studies[2]["error"]), (&"bulk-copy".into(), &Value::Null));
+    assert!(
+        studies[3]["error"].as_str().unwrap().contains("expected a file of 64.0 MiB or more"),
+        "{studies:?}"
+    );
+    assert_eq!(studies.len(), 4);
     let left: Vec<_> =
         names(place.dir.path()).into_iter().filter(|name| name.starts_with("stook-bulk")).collect();
     assert_eq!(left, [""; 0]);
@@ -335,6 +340,33 @@ fn all_studies_have_one_page_that_leads_to_them_and_one_that_fails_stops_no_othe
         serde_json::from_slice(&fs::read(place.path("out/many-small-files/study.json")).unwrap()).unwrap();
     assert_self_contained(&page, &result);
     documented("study", &result);
+}
+
+/// In the build directory, because it bypasses the page cache.
+#[test]
+fn archives_are_made_read_in_every_order_and_removed() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut command =
+        stook(["study", "solid-reads", "--keep-caches", "--work", ".", "--out", "out", "--size", "64M"]);
+    command.args(["--archives", "1", "--runs", "1", "--time", "50ms"]).current_dir(place.path());
+    let (code, stdout, stderr) = ended(&mut command);
+    assert_eq!(code, 0, "{stderr}");
+    for line in [
+        "512 files of 128 KiB",
+        "16 of 32 from other files: 17 files",
+        "3466MB/s",
+        "A merged copy of 512 files",
+    ] {
+        assert!(stdout.contains(line), "{line}: {stdout}");
+    }
+    let result: Value =
+        serde_json::from_slice(&fs::read(place.path().join("out/study.json")).unwrap()).unwrap();
+    documented("study", &result);
+    assert_self_contained(&fs::read_to_string(place.path().join("out/study.html")).unwrap(), &result);
+    let data = &result["data"];
+    assert_eq!((data["jobs"].as_array().unwrap().len(), data["rows"].as_array().unwrap().len()), (5, 24));
+    assert!(data["rows"].as_array().unwrap().iter().all(|row| row["bytes_per_s"].as_f64().unwrap() > 0.0));
+    assert_eq!(names(place.path()), ["out"]);
 }
 
 #[test]

@@ -189,15 +189,16 @@ impl Study for BulkCopy {
             return wrong("expected one round or more".to_owned());
         }
         if self.file_bytes == 0 {
-            return wrong("expected a file that is not empty".to_owned());
+            return wrong("--size: expected a file that is not empty".to_owned());
         }
         let ratings = [self.rated_read_bytes_per_s, self.rated_write_bytes_per_s];
         if ratings.into_iter().flatten().any(|rating| !(rating > 0.0 && rating.is_finite())) {
             return wrong("expected a rating of more than 0".to_owned());
         }
         // Where both are the same, both lie there at once.
-        check_space(&self.from, self.file_bytes.saturating_mul(2))?;
-        check_space(&self.to, self.file_bytes)
+        let context = "the file of --size does not fit";
+        check_space(&self.from, self.file_bytes.saturating_mul(2)).context(context)?;
+        check_space(&self.to, self.file_bytes).context(context)
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {

@@ -2,8 +2,9 @@
 //!
 //! The cells of the published study are measured again in order, as it did, checked, fitted, and
 //! shown beside the published ones; and at random places, which is ours. In addition there are the
-//! four well-known lines of disk benchmarks, and a map of block against depth. Cells that fail a check are shown with the reason; nothing is concluded
-//! from them and nothing is fitted to them. Cells that are unverified are used, and marked.
+//! four well-known lines of disk benchmarks, and a map of block against depth. Cells that fail a
+//! check are shown with the reason; nothing is concluded from them and nothing is fitted to them.
+//! Cells that are unverified are used, and marked.
 
 pub mod cells;
 pub mod charts;

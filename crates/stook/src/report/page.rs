@@ -26,7 +26,7 @@ pub struct Figure {
 /// A way to another page that was written beside this one.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// Where it is from here: `ssd-profile/study.html`. Nothing that leads elsewhere becomes a link.
+    /// Where it is from here: `ssd-profile/study.html`. What leads elsewhere becomes no link.
     pub path: String,
     /// What it is called.
     pub name: String,

@@ -26,7 +26,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = super::parse_size)]
     size: u64,
     /// How long each cell of ssd-profile is measured in each round
-    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_seconds)]
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_some_seconds)]
     time: f64,
     /// The Python interpreter in which svfsc is looked for
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
