@@ -2,7 +2,7 @@
 
 use stook::report::chart::{Bar, Bars};
 use stook::report::page::{Block, Figure, Page};
-use stook::report::table::{Table, Tone};
+use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 
 use super::conclusions::break_even;
@@ -12,6 +12,7 @@ use crate::text::{duration_s, numbers};
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let mut text = Vec::from(Text::titled("Jobs of fio: random reads of one file", jobs(findings)));
+    text.extend(doubts(findings).into_iter().map(Text::Line));
     text.extend(Text::titled("Archives of 64 MiB out of real files, cold", real(findings)));
     text.push(Text::line(format_args!("\n{}", break_even(findings))));
     text
@@ -25,7 +26,7 @@ pub(super) fn page(findings: &Findings) -> Page {
              of fio that stand for files; then out of real ones.",
         )
         .section("", vec![Block::Figures(figures(findings))])
-        .section("The jobs of fio", vec![Block::Bars(job_bars(findings)), Block::Table(jobs(findings))])
+        .section("The jobs of fio", job_blocks(findings))
         .section("Real files", vec![Block::Bars(bars(findings)), Block::Table(real(findings)), Block::Text(break_even(findings))])
 }
 
@@ -39,6 +40,11 @@ fn figures(findings: &Findings) -> Vec<Figure> {
         })
     };
     Order::ALL.into_iter().filter_map(figure).collect()
+}
+
+fn job_blocks(findings: &Findings) -> Vec<Block> {
+    let drawn = [Block::Bars(job_bars(findings)), Block::Table(jobs(findings))];
+    drawn.into_iter().chain(doubts(findings).into_iter().map(Block::Note)).collect()
 }
 
 fn job_bars(findings: &Findings) -> Bars {
@@ -61,14 +67,19 @@ fn jobs(findings: &Findings) -> Table {
             format!("{:.0}", job.bytes_per_s / 1e6),
             ratio.map_or_else(none, |ratio| format!("{ratio:.2}x")),
             job.fio_bytes_per_s.map_or_else(none, |rate| format!("{:.0}", rate / 1e6)),
-            [job.state.to_string()]
-                .into_iter()
-                .chain(job.reasons.iter().cloned())
-                .collect::<Vec<_>>()
-                .join(": "),
+            job.state.to_string(),
         ];
         table.row(cells, if job.state.is_invalid() { Tone::Muted } else { Tone::Plain })
     })
+}
+
+/// Why jobs are not valid, or unverified.
+fn doubts(findings: &Findings) -> Vec<String> {
+    let doubt = |job: &super::Job| {
+        let (block, reasons) = (units::bytes_binary(job.block_bytes), job.reasons.join("; "));
+        format!("{block} at depth {} is {}: {reasons}.", job.depth, job.state)
+    };
+    findings.jobs.iter().filter(|job| !job.state.is_valid()).map(doubt).collect()
 }
 
 fn bars(findings: &Findings) -> Bars {
@@ -81,7 +92,10 @@ fn bars(findings: &Findings) -> Bars {
 }
 
 fn real(findings: &Findings) -> Table {
-    let head = numbers("", ["Archive", "Read", "Time", "MB/s", "Against one file"]);
+    // Two columns of words, and then figures.
+    let head = Table::new("").column("Archive", Align::Left).column("Read", Align::Left);
+    let figures = ["Time", "MB/s", "Against one file"].into_iter();
+    let head = figures.fold(head, |table, name| table.column(name, Align::Right));
     findings.rows.iter().fold(head, |table, row| {
         let ratio = findings.against_whole(row.shape, row.order);
         let cells = [
