@@ -9,8 +9,8 @@ use crate::text::CONCLUDED;
 pub(crate) fn lines(frame: &Frame) -> Vec<Text> {
     let document = &frame.document;
     let tables = frame.tables.iter().flat_map(|table| {
-        let printed = &table.printed;
-        Text::titled(&format!("{}: {}", printed.section, printed.caption), beside(table))
+        let title = format!("{}: {}", table.printed.section, table.printed.caption);
+        beside(table).into_iter().flat_map(move |table| Text::titled(&title, table))
     });
     let mut text = vec![Text::line(format_args!("\nPublished: “{}” ({}).", document.title, document.of))];
     text.extend(tables);

@@ -160,10 +160,13 @@ pub(super) fn break_even(found: &Findings) -> String {
     let merged = &found.merged;
     let made = units::duration_ns((merged.made_s * 1e9) as u64);
     match merged.break_even_reads {
-        Some(reads) => format!(
-            "A merged copy of 512 files of 128 KiB takes {made}, and has paid after {:.0} reads.",
-            reads.ceil()
-        ),
+        Some(reads) => {
+            let noun = if reads <= 1.0 { "read" } else { "reads" };
+            let reads = reads.ceil();
+            format!(
+                "A merged copy of 512 files of 128 KiB takes {made}, and has paid after {reads:.0} {noun}."
+            )
+        }
         None => format!("A merged copy of 512 files of 128 KiB takes {made}, and gains nothing."),
     }
 }
