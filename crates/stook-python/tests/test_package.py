@@ -149,7 +149,7 @@ def test_study_gives_a_page(tmp_path: Path) -> None:
     assert result.document["schema"] == "stook.study/1"
     assert result.document["replay"]["bytes_asked"] == 120
     assert "<iframe" in result._repr_html_()
-    with pytest.raises(ValueError, match="'many-small-files', 'ssd-profile', 'sparse-file' is wanted, not 'nothing'"):
+    with pytest.raises(ValueError, match="'many-small-files', 'ssd-profile', 'bulk-copy', 'solid-reads', 'sparse-file' is wanted, not 'nothing'"):
         stook.study("nothing")  # type: ignore[arg-type]
     with pytest.raises(stook.InvalidError, match="unexpected argument .--nothing"):
         stook.study("sparse-file", options=["--nothing"])

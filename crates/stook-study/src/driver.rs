@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use stook::report::json::Document;
 
+use crate::frame::{Frame, framed, lines};
 use crate::sample::publish;
 use crate::study::{Hooks, Study};
 use crate::text::Text;
@@ -19,6 +20,17 @@ pub struct Report {
     pub json: Vec<u8>,
     /// Where `study.json` and `study.html` are.
     pub paths: [PathBuf; 2],
+    /// What all studies say.
+    pub frame: Frame,
+}
+
+/// The shape of `study.json`, the same for every study.
+#[derive(Debug, Serialize)]
+struct Result<'a, F> {
+    name: &'static str,
+    #[serde(flatten)]
+    frame: &'a Frame,
+    data: &'a F,
 }
 
 /// Runs a study, and writes `study.json` and `study.html` into the directory `out`.
@@ -36,35 +48,46 @@ pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result
         study.measure(&mut state, hooks)?;
     }
     let findings = study.conclude(state)?;
-    let document = Document::new("study", &findings);
-    let mut json = serde_json::to_vec_pretty(&document)?;
-    json.push(b'\n');
-    let html = page::<S>(&findings, &document)?;
+    let Rendered { frame, json, html } = render::<S>(&findings)?;
     let paths = ["study.json", "study.html"].map(|name| out.join(name));
     for (path, bytes) in paths.iter().zip([&json[..], html.as_bytes()]) {
         publish(path, bytes)?;
     }
-    Ok(Report { text: S::text(&findings), json, paths })
+    let text = S::text(&findings).into_iter().chain(lines(&frame)).collect();
+    Ok(Report { text, json, paths, frame })
 }
 
-/// The page of a study, in HTML. It embeds `document` as its data.
+/// What was found, in the forms in which it is written.
+#[derive(Debug)]
+pub struct Rendered {
+    /// What all studies say.
+    pub frame: Frame,
+    /// The bytes of `study.json`.
+    pub json: Vec<u8>,
+    /// The page, which embeds the same.
+    pub html: String,
+}
+
+/// What was found as JSON and as a page.
 ///
 /// # Errors
-/// Returns an error if `document` cannot be written as JSON.
-pub fn page<S: Study>(
-    findings: &S::Findings,
-    document: &impl Serialize,
-) -> Result<String, serde_json::Error> {
+/// Returns an error if it cannot be written as JSON.
+pub fn render<S: Study>(findings: &S::Findings) -> anyhow::Result<Rendered> {
+    let frame = S::frame(findings);
+    let document = Document::new("study", Result { name: S::NAME, frame: &frame, data: findings });
+    let mut json = serde_json::to_vec_pretty(&document)?;
+    json.push(b'\n');
     let footer = format!(
         "Made by stook {}. {} embedded in this page as JSON, in the element with the id `data`.",
         env!("CARGO_PKG_VERSION"),
         S::EMBEDDED
     );
-    Ok(S::page(findings).footer(footer).data(document)?.render())
+    let html = framed(S::page(findings), &frame).footer(footer).data(&document)?.render();
+    Ok(Rendered { frame, json, html })
 }
 
 /// A missing place for the result must not be discovered only after the measurement.
-fn prepare_out(out: &Path) -> anyhow::Result<()> {
+pub(crate) fn prepare_out(out: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     rustix::fs::access(out, rustix::fs::Access::WRITE_OK)
         .with_context(|| format!("cannot write to {}", out.display()))
@@ -88,9 +111,11 @@ mod tests {
 
     #[derive(serde::Serialize)]
     struct Found {
-        name: &'static str,
         rounds: usize,
     }
+
+    const DOCUMENT: crate::frame::Document =
+        crate::frame::Document { title: "Stairs", of: "nobody", on: "On foot.", tables: &[] };
 
     /// The notes, which are the steps.
     #[derive(Default)]
@@ -122,6 +147,7 @@ mod tests {
         type State = usize;
         type Findings = Found;
 
+        const NAME: &'static str = "steps";
         const EMBEDDED: &'static str = "All steps are";
 
         fn check(&self) -> anyhow::Result<()> {
@@ -148,7 +174,23 @@ mod tests {
         }
 
         fn conclude(&self, rounds: usize) -> anyhow::Result<Found> {
-            Ok(Found { name: "steps", rounds })
+            Ok(Found { rounds })
+        }
+
+        fn frame(found: &Found) -> Frame {
+            let one = |says| crate::frame::Contradiction { section: "Up", says, but: "down" };
+            Frame {
+                verdict: format!("{} rounds.", found.rounds),
+                document: DOCUMENT,
+                tables: Vec::new(),
+                plots: Vec::new(),
+                procedure: vec![crate::frame::Step::same("Walk", "walk")],
+                conclusions: Vec::new(),
+                contradictions: vec![one("up")],
+                elsewhere: Vec::new(),
+                environment: crate::environment::Environment::default(),
+                facts: vec![("Shoes".to_owned(), "none".to_owned())],
+            }
         }
 
         fn text(found: &Found) -> Vec<Text> {
@@ -167,16 +209,24 @@ mod tests {
         let report = run(&Steps { rounds: 3, fails_in: "" }, &out, &noted).unwrap();
         let steps = noted.0.into_inner().unwrap();
         assert_eq!(steps, ["prepare", "measure", "check_bytes", "measure", "measure"]);
-        assert!(matches!(report.text.as_slice(), [Text::Line(line)] if line == "3"));
-        let json = "{\n  \"schema\": \"stook.study/1\",\n  \"name\": \"steps\",\n  \"rounds\": 3\n}\n";
-        assert_eq!(String::from_utf8(report.json).unwrap(), json);
-        assert_eq!(std::fs::read_to_string(out.join("study.json")).unwrap(), json);
+        assert!(matches!(report.text.as_slice(), [Text::Line(first), .., Text::Line(last)]
+            if first == "3" && last == "\n3 rounds."));
+        let json: serde_json::Value = serde_json::from_slice(&report.json).unwrap();
+        assert_eq!((&json["schema"], &json["name"]), (&"stook.study/1".into(), &"steps".into()));
+        assert_eq!((&json["data"]["rounds"], &json["verdict"]), (&3.into(), &"3 rounds.".into()));
+        assert_eq!(json["document"]["title"], "Stairs");
+        assert_eq!(std::fs::read(out.join("study.json")).unwrap(), report.json);
         let html = std::fs::read_to_string(out.join("study.html")).unwrap();
         let footer = format!(
             "Made by stook {}. All steps are embedded in this page as JSON, in the element with the id",
             env!("CARGO_PKG_VERSION")
         );
         assert!(html.contains(&footer) && html.contains("{\"schema\":\"stook.study/1\""), "{html}");
+        for part in ["<dt>Shoes</dt><dd>none</dd>", "<td>the same</td>", "contradicts itself", "“Stairs”"]
+        {
+            assert!(html.contains(part), "{part}: {html}");
+        }
+        assert!(!html.contains("measured elsewhere"), "an empty section is left out");
         assert_eq!(report.paths, ["study.json", "study.html"].map(|name| out.join(name)));
         assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
     }

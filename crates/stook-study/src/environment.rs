@@ -4,10 +4,11 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
+use stook::device::Attachment;
 use stook::report::time::time_of;
 use stook::report::units;
 
@@ -24,6 +25,12 @@ pub struct Environment {
     pub file_system: String,
     /// The device below it.
     pub device: String,
+    /// Whether that device says that it rotates.
+    pub rotates: Option<bool>,
+    /// Its temperature as its sensor reports it, in degrees Celsius.
+    pub temperature_c: Option<i64>,
+    /// The link by which it is connected, as it was negotiated.
+    pub link: String,
     /// The version of Stook and of the compiler that may be found.
     pub stook: String,
     /// When, in UTC.
@@ -35,13 +42,16 @@ impl Environment {
     pub fn of(path: &Path) -> Self {
         let uname = rustix::system::uname();
         let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
-        let (file_system, device) = storage(path).unwrap_or_default();
+        let Storage { file_system, device, rotates, temperature_c } = storage(path).unwrap_or_default();
         Self {
             kernel: format!("{} {} {}", text(uname.sysname()), text(uname.release()), text(uname.machine())),
             processor: processor(),
             memory: memory(),
             file_system,
             device,
+            rotates,
+            temperature_c,
+            link: link(path),
             stook: format!(
                 "{} ({})",
                 env!("CARGO_PKG_VERSION"),
@@ -53,21 +63,30 @@ impl Environment {
 
     /// The facts with their names; those that are not known are left out.
     pub fn facts(&self) -> Vec<(String, String)> {
-        [
-            ("Kernel", &self.kernel),
-            ("Processor", &self.processor),
-            ("Memory", &self.memory),
-            ("File system", &self.file_system),
-            ("Device", &self.device),
-            ("Stook", &self.stook),
-            ("Time", &self.time),
-        ]
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| (name.to_owned(), value.clone()))
-        .collect()
+        let rotates =
+            self.rotates.map(|rotates| if rotates { "said to rotate" } else { "said not to rotate" });
+        let facts = [
+            ("Kernel", self.kernel.clone()),
+            ("Processor", self.processor.clone()),
+            ("Memory", self.memory.clone()),
+            ("File system", self.file_system.clone()),
+            ("Device", self.device.clone()),
+            ("Rotation", rotates.unwrap_or(UNKNOWN).to_owned()),
+            (
+                "Temperature",
+                self.temperature_c.map_or_else(|| UNKNOWN.to_owned(), |degrees| format!("{degrees} °C")),
+            ),
+            ("Link", if self.link.is_empty() { UNKNOWN.to_owned() } else { self.link.clone() }),
+            ("Stook", self.stook.clone()),
+            ("Time", self.time.clone()),
+        ];
+        let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        known.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
+
+/// What is asked of every device, and not every one tells.
+const UNKNOWN: &str = "not reported here";
 
 /// The first line that a program prints for its version option.
 pub fn version_of(program: &str, argument: &str) -> Option<String> {
@@ -100,7 +119,15 @@ fn memory() -> String {
 }
 
 /// File system and device of a path.
-fn storage(path: &Path) -> Option<(String, String)> {
+#[derive(Default)]
+struct Storage {
+    file_system: String,
+    device: String,
+    rotates: Option<bool>,
+    temperature_c: Option<i64>,
+}
+
+fn storage(path: &Path) -> Option<Storage> {
     let path = fs::canonicalize(path).ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let mount = mounts
@@ -114,9 +141,26 @@ fn storage(path: &Path) -> Option<(String, String)> {
         })?;
     let device = fs::metadata(&path).ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let described = block_device(&format!("/sys/dev/block/{major}:{minor}"))
-        .unwrap_or_else(|| format!("{} (no block device)", mount.source));
-    Some((format!("{} ({})", mount.kind, mount.options), described))
+    let file_system = format!("{} ({})", mount.kind, mount.options);
+    let Some(disk) = BlockDevice::of(Path::new(&format!("/sys/dev/block/{major}:{minor}"))) else {
+        let device = format!("{} (no block device)", mount.source);
+        return Some(Storage { file_system, device, ..Storage::default() });
+    };
+    Some(Storage {
+        file_system,
+        device: disk.described(),
+        rotates: disk.read("queue/rotational").map(|text| text == "1"),
+        temperature_c: disk.temperature_c(),
+    })
+}
+
+/// The link of what is below a path, and the rate that it carries.
+fn link(path: &Path) -> String {
+    let attachment = Attachment::of(path);
+    match (attachment.link_in_words(), attachment.read_limit_bytes_per_s()) {
+        (Some(words), Some(limit)) => format!("{words}, at most {}", units::rate(limit)),
+        _ => String::new(),
+    }
 }
 
 /// A line of mountinfo.
@@ -143,24 +187,48 @@ impl Mount {
     }
 }
 
-fn block_device(directory: &str) -> Option<String> {
-    let link = fs::canonicalize(directory).ok()?;
-    // A partition's queue is that of its disk.
-    let disk = if link.join("queue").is_dir() { link.as_path() } else { link.parent()? };
-    let read = |name: &str| fs::read_to_string(disk.join(name)).ok().map(|text| text.trim().to_owned());
-    let name = link.file_name()?.to_string_lossy().into_owned();
-    let mut parts = vec![name];
-    parts.extend(read("device/model").filter(|model| !model.is_empty()));
-    let sectors: Option<u64> =
-        fs::read_to_string(link.join("size")).ok().and_then(|text| text.trim().parse().ok());
-    parts.extend(sectors.map(|sectors| units::bytes_decimal(sectors * 512)));
-    match read("queue/rotational").as_deref() {
-        Some("1") => parts.push("said to be rotating".to_owned()),
-        Some("0") => parts.push("said not to be rotating".to_owned()),
-        _ => {}
+/// A block device as `/sys` describes it.
+struct BlockDevice {
+    /// It, or a partition.
+    link: PathBuf,
+    /// Its disk: a partition's queue is that of its disk.
+    disk: PathBuf,
+}
+
+impl BlockDevice {
+    fn of(directory: &Path) -> Option<Self> {
+        let link = fs::canonicalize(directory).ok()?;
+        let disk = if link.join("queue").is_dir() { link.clone() } else { link.parent()?.to_owned() };
+        Some(Self { link, disk })
     }
-    parts.extend(read("queue/read_ahead_kb").map(|kib| format!("read-ahead {kib} KiB")));
-    Some(parts.join(", "))
+
+    fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.disk.join(name)).ok().map(|text| text.trim().to_owned())
+    }
+
+    fn described(&self) -> String {
+        let name = self.link.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut parts = vec![name];
+        parts.extend(self.read("device/model").filter(|model| !model.is_empty()));
+        let sectors: Option<u64> =
+            fs::read_to_string(self.link.join("size")).ok().and_then(|text| text.trim().parse().ok());
+        parts.extend(sectors.map(|sectors| units::bytes_decimal(sectors * 512)));
+        parts.extend(self.read("queue/read_ahead_kb").map(|kib| format!("read-ahead {kib} KiB")));
+        parts.join(", ")
+    }
+
+    /// NVMe keeps its sensors beside the device, disks of SCSI below `hwmon`; both in thousandths.
+    fn temperature_c(&self) -> Option<i64> {
+        let places = ["device", "device/hwmon", "device/device/hwmon"];
+        let sensors = places.iter().filter_map(|place| fs::read_dir(self.disk.join(place)).ok()).flatten();
+        let mut inputs = sensors.flatten().filter_map(|entry| {
+            let name = entry.file_name();
+            let is_sensor = name.to_string_lossy().starts_with("hwmon");
+            let text = is_sensor.then(|| fs::read_to_string(entry.path().join("temp1_input")).ok())??;
+            text.trim().parse::<i64>().ok()
+        });
+        inputs.next().map(|thousandths| thousandths / 1000)
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +242,31 @@ mod tests {
         assert_eq!((mount.point.as_str(), mount.options.as_str()), ("/mnt/a b", "rw,noatime"));
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("tmpfs", "none"));
         assert!(Mount::parse("nonsense").is_none());
+    }
+
+    #[test]
+    fn a_device_is_described_by_what_the_system_says_of_it() {
+        let disk = tempfile::tempdir().unwrap();
+        let part = disk.path().join("part1");
+        for (name, text) in [
+            ("part1/size", "2000\n"),
+            ("queue/rotational", "1\n"),
+            ("queue/read_ahead_kb", "128\n"),
+            ("device/model", "Rocket  \n"),
+            ("device/hwmon3/temp1_input", "41850\n"),
+        ] {
+            let path = disk.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let device = BlockDevice::of(&part).unwrap();
+        assert_eq!(device.described(), "part1, Rocket, 1.02 MB, read-ahead 128 KiB");
+        assert_eq!(
+            (device.read("queue/rotational").as_deref(), device.temperature_c()),
+            (Some("1"), Some(41))
+        );
+        fs::remove_dir_all(disk.path().join("device")).unwrap();
+        assert_eq!(device.temperature_c(), None);
     }
 
     #[test]

@@ -141,6 +141,27 @@ fn write_file(path: &Path, number: u64, size: u64, block: &mut Vec<u8>) -> io::R
     Ok(())
 }
 
+/// Makes a file of this length with bytes that cannot be compressed. `before_each` is called before
+/// every block.
+///
+/// # Errors
+/// Returns an error if it is there already or writing fails, or the error of `before_each`.
+pub fn write_data(
+    path: &Path,
+    size: u64,
+    before_each: impl Fn() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let context = || format!("cannot write {}", path.display());
+    let mut file = fs::File::create_new(path).with_context(context)?;
+    let mut block = Vec::new();
+    for at in (0..size).step_by(BLOCK_LEN) {
+        before_each()?;
+        fill(0, at, (size - at).min(BLOCK_LEN as u64), &mut block);
+        file.write_all(&block).with_context(context)?;
+    }
+    Ok(())
+}
+
 /// Bytes of a file from a multiple of 8 on: the same for the same number, and nothing that could be
 /// compressed.
 fn fill(number: u64, from: u64, len: u64, body: &mut Vec<u8>) {

@@ -4,14 +4,18 @@ use serde::Serialize;
 use stook::bench::{Bench, Observer};
 use stook::report::page::Page;
 
+use crate::frame::Frame;
 use crate::text::Text;
 
 /// A study. The type holds its options; [`run`](crate::run) calls the methods in this order.
 pub trait Study {
     /// What was prepared, and what has been measured so far.
     type State;
-    /// The result, as it is in `study.json`: an object whose `name` is that of the study.
+    /// What was found, as it is in `study.json` under `data`: an object.
     type Findings: Serialize;
+
+    /// Its name.
+    const NAME: &'static str;
 
     /// Subject of the sentence that ends its page, "… embedded in this page as JSON": what the data
     /// of the page holds.
@@ -54,10 +58,13 @@ pub trait Study {
     /// Returns an error if figures are missing or invalid.
     fn conclude(&self, state: Self::State) -> anyhow::Result<Self::Findings>;
 
-    /// The result on a terminal.
+    /// What all studies say, out of what was found.
+    fn frame(findings: &Self::Findings) -> Frame;
+
+    /// What was found on a terminal, without what all studies say.
     fn text(findings: &Self::Findings) -> Vec<Text>;
 
-    /// The result as a page, without its footer and its data.
+    /// What was found as a page, without what all studies say, its footer and its data.
     fn page(findings: &Self::Findings) -> Page;
 }
 

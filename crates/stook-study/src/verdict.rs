@@ -17,12 +17,20 @@ impl Verdict {
         if holds { Self::Holds } else { Self::DoesNotHold }
     }
 
-    /// As tables say it.
+    /// As tables say it of what was measured here.
     pub fn text(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::DoesNotHold => "does not hold",
-            Self::NotMeasured => "not measured",
+            Self::NotMeasured => "not measured here",
+        }
+    }
+
+    /// As tables say it of the figures of a document.
+    pub fn text_of_document(self) -> &'static str {
+        match self {
+            Self::NotMeasured => "cannot be checked",
+            other => other.text(),
         }
     }
 }

@@ -1,15 +1,22 @@
 //! `stook study NAME`: makes a published measurement again, here.
 
+mod all;
+mod bulk_copy;
 mod many_small_files;
+mod solid_reads;
 mod sparse_file;
 mod ssd_profile;
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use serde::Serialize;
 use stook::bench::{Bench, Observer};
+use stook::report::json::Document;
+use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
-use stook_study::{Hooks, OptionError, Study, Text};
+use stook_study::all::STUDIES;
+use stook_study::{Hooks, OptionError, Study, Text, frame};
 
 use super::bench::{self, Watcher};
 use crate::context::Context;
@@ -19,9 +26,12 @@ use crate::output::{Output, OutputError};
 
 const EXAMPLES: &str = "\
 Examples:
+  stook study                                        a list of all studies
+  stook study all --out studies                      all of them, and a page that leads to each
   stook study many-small-files                       50,000 files, loose and as a pack
   stook study many-small-files --dir ~/photos        your own files, which are only read
   stook study ssd-profile --work /mnt/disk           the device below this directory
+  stook study bulk-copy --from . --to /mnt/disk      from one drive to another
   stook study sparse-file --trace reads.csv          a recorded list of reads, replayed
 
 stook study NAME --help shows the options of a study, with more examples.";
@@ -31,15 +41,21 @@ stook study NAME --help shows the options of a study, with more examples.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    study: Name,
+    study: Option<Name>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Name {
+    /// All studies, and a page that leads to them
+    All(all::Args),
     /// Loose files against one file and against a pack
     ManySmallFiles(many_small_files::Args),
     /// Block size, depth and mix, and whether the figures add up
     SsdProfile(ssd_profile::Args),
+    /// Copies of a large file: block, queue, caches
+    BulkCopy(bulk_copy::Args),
+    /// Archives that are read out of many files
+    SolidReads(solid_reads::Args),
     /// Sparse files in memory, or a trace of reads through the cache
     SparseFile(sparse_file::Args),
 }
@@ -65,9 +81,50 @@ fn parse_some_seconds(text: &str) -> Result<f64, String> {
 /// Returns an error if making, measuring or writing the result fails.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     match args.study {
-        Name::ManySmallFiles(args) => many_small_files::run(args, context),
-        Name::SsdProfile(args) => ssd_profile::run(args, context),
-        Name::SparseFile(args) => sparse_file::run(args, context),
+        None => list(context),
+        Some(Name::All(args)) => all::run(args, context),
+        Some(Name::ManySmallFiles(args)) => many_small_files::run(args, context),
+        Some(Name::SsdProfile(args)) => ssd_profile::run(args, context),
+        Some(Name::BulkCopy(args)) => bulk_copy::run(args, context),
+        Some(Name::SolidReads(args)) => solid_reads::run(args, context),
+        Some(Name::SparseFile(args)) => sparse_file::run(args, context),
+    }
+}
+
+/// The studies, with the documents that they repeat.
+fn list(context: &Context) -> anyhow::Result<ExitCode> {
+    let mut output = context.output();
+    let listed: Vec<Listed> = STUDIES.into_iter().filter_map(Listed::of).collect();
+    if context.json() {
+        output.json(&Document::new("study", List { studies: listed }))?;
+    } else {
+        let head = ["Study", "Measures", "Published in"];
+        let head = head.into_iter().fold(Table::new(""), |table, name| table.column(name, Align::Left));
+        let table = listed
+            .iter()
+            .fold(head, |table, one| table.row([one.name, one.measures, one.document.title], Tone::Plain));
+        output.table(&(&table).into())?;
+    }
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct List {
+    studies: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    measures: &'static str,
+    document: &'static frame::Document,
+}
+
+impl Listed {
+    fn of((name, measures): (&'static str, &'static str)) -> Option<Self> {
+        let (_, document) = stook_study::documents().into_iter().find(|(other, _)| *other == name)?;
+        Some(Self { name, measures, document })
     }
 }
 

@@ -14,9 +14,13 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 32] = [
+const RUNS: [(&str, &str); 35] = [
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
+    (
+        "study all",
+        "study all --skip solid-reads --skip bulk-copy --skip ssd-profile --skip sparse-file --size 60K --keep-caches --work work --out out",
+    ),
     (
         "study many-small-files",
         "study many-small-files --files 3 --size 100 --runs 1 --keep-caches --work work --out out",
@@ -24,6 +28,11 @@ const RUNS: [(&str, &str); 32] = [
     (
         "study ssd-profile",
         "study ssd-profile --size 16M --runs 1 --time 2ms --ramp 1ms --p99 1ms --work . --out out",
+    ),
+    ("study bulk-copy", "study bulk-copy --size 60K --runs 1 --keep-caches --from . --out out"),
+    (
+        "study solid-reads",
+        "study solid-reads --size 64M --archives 1 --time 2ms --runs 1 --keep-caches --work . --out out",
     ),
     ("study sparse-file", "study sparse-file --trace trace.csv --latency 0 --out out"),
     ("pack", "pack tree new.stook"),

@@ -36,6 +36,7 @@ fn names(directory: &Path) -> Vec<String> {
 
 /// Every way of reading was measured in every round, and returned these records.
 fn assert_whole(study: &Value, runs: usize, records: u64, bytes: u64) {
+    let study = &study["data"];
     let returned = &study["returned"];
     assert_eq!((&returned["records"], &returned["bytes"]), (&records.into(), &bytes.into()));
     let rows = study["rows"].as_array().unwrap();
@@ -77,7 +78,9 @@ fn a_sample_is_made_measured_and_reported() {
         "Limit of the device",
         "120 files of 3,000 bytes, two directories deep",
         "All of them returned the same 120 records.",
-        "published: ",
+        "Published: “Single file vs multi file storage” (Mikhail Vorontsov).",
+        "ext4, 50K files",
+        "63.381 sec",
         "The pack loads ",
     ] {
         assert!(stdout.contains(line), "{line}: {stdout}");
@@ -104,8 +107,11 @@ fn what_was_made_is_kept_for_the_next_run() {
     let printed: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(printed, result(&place), "stdout is study.json");
     assert_whole(&printed, 2, 120, 360_000);
-    assert_eq!(printed["returned"]["bytes"], first["returned"]["bytes"]);
-    assert_eq!(printed["returned"]["sum"], first["returned"]["sum"], "the same bytes every time");
+    assert_eq!(printed["data"]["returned"]["bytes"], first["data"]["returned"]["bytes"]);
+    assert_eq!(
+        printed["data"]["returned"]["sum"], first["data"]["returned"]["sum"],
+        "the same bytes every time"
+    );
 }
 
 /// Regular files below a directory, every name of a file once, and their bytes.
@@ -145,7 +151,7 @@ fn a_tree_of_ones_own_is_measured_and_stays_as_it_was() {
     documented("study", &written);
     assert_whole(&written, 1, records, bytes);
     let path = stook::report::json::base64(tree.as_os_str().as_bytes());
-    assert_eq!(written["method"]["tree_b64"], path);
+    assert_eq!(written["data"]["method"]["tree_b64"], path);
     assert_self_contained(&fs::read_to_string(place.path("out/study.html")).unwrap(), &written);
     // What changed since is measured as it is now.
     fs::remove_file(tree.join("a/b/100")).unwrap();
@@ -283,6 +289,84 @@ fn ctrl_c_ends_it_and_what_is_left_is_cleaned() {
     assert!(!place.path("out/study.json").exists() && !place.path("work/5000000x0.tree").exists());
     assert_eq!(study(&place, ["--clean"]).0, 0);
     assert!(!place.path("work").exists());
+}
+
+#[test]
+fn studies_are_listed_with_what_they_repeat() {
+    let (code, stdout, stderr) = ended(&mut stook(["study"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for (name, measures) in stook_study::all::STUDIES {
+        assert!(stdout.contains(name) && stdout.contains(measures), "{name}: {stdout}");
+    }
+    let (code, stdout, _) = ended(&mut stook(["study", "--json"]));
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    documented("study", &document);
+    let listed = document["studies"].as_array().unwrap();
+    assert_eq!((code, listed.len()), (0, stook_study::all::STUDIES.len()));
+    assert!(listed.iter().all(|one| !one["document"]["title"].as_str().unwrap().is_empty()));
+}
+
+/// The two that take long have tests of their own.
+#[test]
+fn all_studies_have_one_page_that_leads_to_them_and_one_that_fails_stops_no_other() {
+    let place = Place::new();
+    let mut command =
+        stook(["study", "all", "--keep-caches", "--size", "200K", "--work", ".", "--out", "out"]);
+    command.args(["--skip", "sparse-file", "--json"]);
+    let (code, stdout, stderr) = ended(command.current_dir(place.dir.path()));
+    assert_eq!(code, 1, "{stderr}");
+    let document: Value = serde_json::from_str(&stdout).unwrap();
+    documented("study", &document);
+    let studies = document["studies"].as_array().unwrap();
+    assert_eq!((&studies[0]["name"], &studies[0]["error"]), (&"many-small-files".into(), &Value::Null));
+    assert!(studies[1]["error"].as_str().unwrap().contains("a block that fits in the file"), "{studies:?}");
+    assert_eq!((&studies[2]["name"], &studies[2]["error"]), (&"bulk-copy".into(), &Value::Null));
+    assert!(
+        studies[3]["error"].as_str().unwrap().contains("expected a file of 64.0 MiB or more"),
+        "{studies:?}"
+    );
+    assert_eq!(studies.len(), 4);
+    let left: Vec<_> =
+        names(place.dir.path()).into_iter().filter(|name| name.starts_with("stook-bulk")).collect();
+    assert_eq!(left, [""; 0]);
+    let index = fs::read_to_string(place.path("out/index.html")).unwrap();
+    assert_eq!(index.matches("<a href=").count(), 2);
+    assert!(
+        index.contains("<a href=\"many-small-files/study.html\">") && index.contains("failed: "),
+        "{index}"
+    );
+    let page = fs::read_to_string(place.path("out/many-small-files/study.html")).unwrap();
+    let result: Value =
+        serde_json::from_slice(&fs::read(place.path("out/many-small-files/study.json")).unwrap()).unwrap();
+    assert_self_contained(&page, &result);
+    documented("study", &result);
+}
+
+/// In the build directory, because it bypasses the page cache.
+#[test]
+fn archives_are_made_read_in_every_order_and_removed() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut command =
+        stook(["study", "solid-reads", "--keep-caches", "--work", ".", "--out", "out", "--size", "64M"]);
+    command.args(["--archives", "1", "--runs", "1", "--time", "50ms"]).current_dir(place.path());
+    let (code, stdout, stderr) = ended(&mut command);
+    assert_eq!(code, 0, "{stderr}");
+    for line in [
+        "512 files of 128 KiB",
+        "16 of 32 from other files: 17 files",
+        "3466MB/s",
+        "A merged copy of 512 files",
+    ] {
+        assert!(stdout.contains(line), "{line}: {stdout}");
+    }
+    let result: Value =
+        serde_json::from_slice(&fs::read(place.path().join("out/study.json")).unwrap()).unwrap();
+    documented("study", &result);
+    assert_self_contained(&fs::read_to_string(place.path().join("out/study.html")).unwrap(), &result);
+    let data = &result["data"];
+    assert_eq!((data["jobs"].as_array().unwrap().len(), data["rows"].as_array().unwrap().len()), (5, 24));
+    assert!(data["rows"].as_array().unwrap().iter().all(|row| row["bytes_per_s"].as_f64().unwrap() > 0.0));
+    assert_eq!(names(place.path()), ["out"]);
 }
 
 #[test]

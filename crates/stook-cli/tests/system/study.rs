@@ -35,11 +35,11 @@ fn says_that_caches_stayed(home: &Home, command: &mut Command, why: &str) {
         assert!(text.contains("Instead the pages of the files that were read next were given up"), "{text}");
     }
     let result = study(home);
-    assert_eq!(result["method"]["caches_dropped"], false);
-    assert!(result["method"]["cold"].as_str().unwrap().starts_with(&reported), "{result}");
+    assert_eq!(result["data"]["method"]["caches_dropped"], false);
+    assert!(result["data"]["method"]["cold"].as_str().unwrap().starts_with(&reported), "{result}");
     let page = fs::read_to_string(home.path("out/study.html")).unwrap();
     assert!(page.contains("caches were not dropped ("), "{page}");
-    assert_eq!(result["returned"]["records"], 150);
+    assert_eq!(result["data"]["returned"]["records"], 150);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn root_drops_all_caches_unless_told_not_to() {
     let (code, stdout, stderr) = ended(&mut home.root(SMALL));
     assert_eq!(code, 0, "{stderr}");
     assert!(stdout.contains("the system's caches were dropped (`sync; echo 3 >"), "{stdout}");
-    assert_eq!(study(&home)["method"]["caches_dropped"], true);
+    assert_eq!(study(&home)["data"]["method"]["caches_dropped"], true);
     says_that_caches_stayed(&home, home.root(SMALL).arg("--keep-caches"), "they were to be left alone)");
 }
 

@@ -29,7 +29,7 @@ HashName = Literal["xxh3", "xxh128", "xxh64", "blake3", "sha256", "sha1", "md5",
 MhlHashName = Literal["c4", "md5", "sha1", "xxh128", "xxh3", "xxh64"]
 Overwrite = Literal["never", "older", "different", "always"]
 Workload = Literal["read", "write", "rw", "randread", "randwrite", "randrw"]
-StudyName = Literal["many-small-files", "ssd-profile", "sparse-file"]
+StudyName = Literal["many-small-files", "ssd-profile", "bulk-copy", "solid-reads", "sparse-file"]
 Kind = Literal["file", "directory", "symlink", "all"]
 Kinds = Union[Kind, Iterable[Kind]]
 # Called with how much is done, and with how much there is or a second measure.

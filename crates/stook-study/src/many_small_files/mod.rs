@@ -5,6 +5,8 @@
 //! whose speed drifts does so for all of them; ratios are taken within rounds. What they return is
 //! compared once, outside of the measured time.
 
+pub mod conclusions;
+mod frame;
 mod measure;
 mod page;
 pub mod plain;
@@ -24,11 +26,12 @@ use stook::report::page::Page;
 use stook::report::stats::{PairedRatio, Summary, median};
 use stook::report::units;
 
+use self::conclusions::Found;
 use self::measure::{Bench, Way, ways};
-use self::published::{Conclusion, Found, PUBLISHED, Published, conclusions};
 use self::readers::{Data, PUBLISHED_BUFFER_LEN, Reader};
 use crate::digest::Fingerprint;
 use crate::environment::Environment;
+use crate::frame::Frame;
 use crate::meter::Taken;
 use crate::paths::resolved;
 use crate::sample::{self, Cleaned, Sample};
@@ -64,19 +67,17 @@ pub struct ManySmallFiles {
     pub keep_caches: bool,
 }
 
-/// The result, as it is in `study.json`.
+/// What was found, as it is in `study.json` under `data`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
-    /// `many-small-files`.
-    pub name: &'static str,
     /// The answer in a sentence.
+    #[serde(skip)]
     pub verdict: String,
     /// The measurements, the limit last.
     pub rows: Vec<Row>,
-    /// The published table.
-    pub published: [Published; 5],
-    /// The published conclusions, and whether they are true here.
-    pub conclusions: Vec<Conclusion>,
+    /// The figures that the published conclusions are judged by.
+    #[serde(skip)]
+    pub found: Found,
     /// What every reader returned.
     pub returned: Fingerprint,
     /// The numbers of readers that were tried: threads and time in seconds.
@@ -84,6 +85,7 @@ pub struct Findings {
     /// How it was measured.
     pub method: Method,
     /// On what.
+    #[serde(skip)]
     pub environment: Environment,
 }
 
@@ -153,6 +155,7 @@ impl Study for ManySmallFiles {
     type State = State;
     type Findings = Findings;
 
+    const NAME: &'static str = "many-small-files";
     const EMBEDDED: &'static str = "The figures of every round are";
 
     fn check(&self) -> anyhow::Result<()> {
@@ -211,14 +214,18 @@ impl Study for ManySmallFiles {
         let parallel = Reader::Files { threads: best };
         let rows = rows(&ways)?;
         let row = |reader| rows.iter().find(|row| row.reader == reader).context("a way was not measured");
+        let plain = row(Some(PLAIN))?;
+        let cpu_s = |taken: &Taken| taken.user_cpu_s + taken.system_cpu_s;
         let found = Found {
             files: returned.records,
             files_s: row(Some(FILES))?.seconds,
             files_parallel_s: row(Some(parallel))?.seconds,
             readers: best,
-            plain_s: row(Some(PLAIN))?.seconds,
+            plain_s: plain.seconds,
+            plain_cpu_s: median(&plain.runs.iter().map(cpu_s).collect::<Vec<_>>())?,
             plain_again_s: median(&state.plain_again_s)?,
             pack_s: row(Some(Reader::PackStream))?.seconds,
+            plain_of_limit: plain.bytes_per_s / row(None)?.bytes_per_s,
         };
         let method = Method {
             caches_dropped: bench.cold.is_complete(),
@@ -230,16 +237,18 @@ impl Study for ManySmallFiles {
             pack_bytes: bench.pack_bytes,
         };
         Ok(Findings {
-            name: "many-small-files",
             verdict: verdict(row(Some(Reader::PackStream))?, row(Some(parallel))?),
-            conclusions: conclusions(&found),
-            published: PUBLISHED,
+            found,
             returned,
             readers_tried: state.readers_tried,
             method,
             environment: Environment::of(&self.work),
             rows,
         })
+    }
+
+    fn frame(findings: &Findings) -> Frame {
+        frame::frame(findings)
     }
 
     fn text(findings: &Findings) -> Vec<Text> {

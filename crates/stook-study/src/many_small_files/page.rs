@@ -3,13 +3,13 @@
 use stook::report::chart::{Bar, Bars};
 use stook::report::page::{Block, Figure, Page};
 use stook::report::stats::PairedRatio;
-use stook::report::table::{Align, Table, Tone};
+use stook::report::table::{Table, Tone};
 use stook::report::units;
 
-use super::published::{Comparison, PUBLISHED, comparisons};
+use super::published::pairs;
 use super::readers::{PUBLISHED_BUFFER_LEN, Reader};
-use super::{FILES, Findings, LIMIT, Row};
-use crate::text::{CONCLUDED, numbers};
+use super::{FILES, Findings, LIMIT, PLAIN, Row};
+use crate::text::numbers;
 
 pub(super) fn page(findings: &Findings) -> Page {
     Page::new("Many small files")
@@ -28,10 +28,8 @@ pub(super) fn page(findings: &Findings) -> Page {
                     .to_owned(),
             ),
         ])
-        .section("Beside the published figures", published(findings))
-        .section(CONCLUDED, vec![Block::Table(conclusions(findings))])
+        .section("One file against many, there and here", vec![Block::Bars(ratios(findings))])
         .section("How it was measured", method(findings))
-        .section("On what", vec![Block::Facts(findings.environment.facts())])
 }
 
 fn find(findings: &Findings, wanted: impl Fn(&Reader) -> bool) -> Option<&Row> {
@@ -120,44 +118,24 @@ fn share(share: &PairedRatio) -> String {
     units::percent(share.ratio)
 }
 
-fn published(findings: &Findings) -> Vec<Block> {
-    let columns = ["", "One file", "Many files", "Ratio", "Extra per file"];
-    let caption = "One composite file against many files; published: 50,000 of 20,000 bytes. Their ratio and the \
-                   extra per file are computed from the published seconds";
-    let (here, published) = (comparisons(findings), PUBLISHED.map(Comparison::from));
-    let mut table = numbers(caption, columns);
-    let mut bars = Vec::new();
-    for row in &here {
-        let label = format!("Here, {}", row.label);
-        bars.push(Bar::new(label.clone(), round(row.ratio)).tone(Tone::Highlight));
-        table = table.row(row.cells(label, (" s", " ms")), Tone::Highlight);
-    }
-    for row in &published {
-        bars.push(
-            Bar::new(row.label.clone(), row.ratio)
-                .detail("computed from published seconds")
-                .tone(Tone::Muted),
-        );
-        table = table.row(row.cells(format!("Published: {}", row.label), (" s", " ms")), Tone::Muted);
-    }
-    vec![
-        Block::Bars(Bars::new("How many times as long the loose files take", "times", bars)),
-        Block::Table(table),
-    ]
+/// How many times as long the files take, ours and as it follows from the published seconds.
+fn ratios(findings: &Findings) -> Bars {
+    let files_s = find(findings, |reader| *reader == FILES).map(|row| row.seconds);
+    let here =
+        [("plain file", PLAIN), ("pack", Reader::PackStream)].into_iter().filter_map(|(label, reader)| {
+            let ratio = files_s? / find(findings, |other| *other == reader)?.seconds;
+            Some(Bar::new(format!("Here, {label}"), round(ratio)).tone(Tone::Highlight))
+        });
+    let there = pairs().into_iter().map(|pair| {
+        Bar::new(pair.label, round(pair.files_s / pair.one_file_s))
+            .detail("computed from published seconds")
+            .tone(Tone::Muted)
+    });
+    Bars::new("How many times as long the loose files take", "times", here.chain(there).collect())
 }
 
 fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
-}
-
-fn conclusions(findings: &Findings) -> Table {
-    let table = Table::new("")
-        .column("Published", Align::Left)
-        .column("Here", Align::Left)
-        .column("Because", Align::Left);
-    findings.conclusions.iter().fold(table, |table, conclusion| {
-        table.row([conclusion.published, conclusion.verdict.text(), &conclusion.here], Tone::Plain)
-    })
 }
 
 fn method(findings: &Findings) -> Vec<Block> {

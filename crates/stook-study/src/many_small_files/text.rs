@@ -3,10 +3,9 @@
 use stook::report::table::{Table, Tone};
 use stook::report::units;
 
-use super::published::{Comparison, PUBLISHED, comparisons};
 use super::{Findings, LIMIT};
 use crate::Text;
-use crate::text::{CONCLUDED, numbers};
+use crate::text::numbers;
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let method = &findings.method;
@@ -15,23 +14,9 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
         Text::line(format_args!("Limit: {}\n", method.limit_tool)),
         Text::Table(measured(findings)),
     ];
-    text.extend(Text::titled(
-        "Beside the published figures (one composite file against many files)",
-        published(findings),
-    ));
-    text.push(Text::line(format_args!("\n{CONCLUDED}\n")));
-    text.extend(findings.conclusions.iter().map(|conclusion| {
-        Text::line(format_args!(
-            "  {}\n    {}: {}",
-            conclusion.published,
-            conclusion.verdict.text(),
-            conclusion.here
-        ))
-    }));
     let records = units::count(findings.returned.records);
     text.push(Text::line(format_args!("\nAll of them returned the same {records} records.")));
     text.push(Text::line(&method.cold));
-    text.push(Text::line(format_args!("\n{}", findings.verdict)));
     text
 }
 
@@ -49,14 +34,5 @@ fn measured(findings: &Findings) -> Table {
             share.map_or(String::new(), |share| units::percent(share.ratio)),
         ];
         table.row(cells, Tone::Plain)
-    })
-}
-
-fn published(findings: &Findings) -> Table {
-    let columns = ["", "one file, s", "many files, s", "ratio (computed)", "extra per file, ms (computed)"];
-    let published = PUBLISHED.map(Comparison::from).into_iter().map(|row| ("published", row));
-    let here = comparisons(findings).into_iter().map(|row| ("here", row));
-    published.chain(here).fold(numbers("", columns), |table, (whence, row)| {
-        table.row(row.cells(format!("{whence}: {}", row.label), ("", "")), Tone::Plain)
     })
 }

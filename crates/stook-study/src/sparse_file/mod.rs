@@ -1,6 +1,8 @@
 //! The study of sparse files in memory: what reading, writing and asking cost by the size of their
 //! blocks, and whether threads help. And traces, replayed through the cache.
 
+mod conclusions;
+mod frame;
 mod page;
 pub mod published;
 pub mod replay;
@@ -17,9 +19,10 @@ use stook::report::stats::Summary;
 
 use self::svfsc::Svfsc;
 use crate::environment::Environment;
+use crate::frame::Frame;
 use crate::{Hooks, OptionError, Study, Text};
 
-pub use self::work::Work;
+pub use self::work::{Held, Work};
 
 /// The study.
 #[derive(Debug, Clone)]
@@ -47,20 +50,19 @@ pub struct Row {
     pub svfsc_python_s: Option<f64>,
 }
 
-/// The whole study.
+/// What was found, as it is in `study.json` under `data`.
 #[derive(Debug, Serialize)]
 pub struct Findings {
-    /// `sparse-file`.
-    pub name: &'static str,
     /// The figures.
     pub rows: Vec<Row>,
-    /// The published figures of svfsc.
-    pub published: Vec<published::Published>,
+    /// Memory of 1 MiB in blocks of 1 and of 256 bytes that do not touch.
+    pub memory: Vec<Held>,
     /// The version of svfsc that was measured beside.
     pub svfsc: Option<String>,
     /// Rounds of each figure.
     pub rounds: usize,
     /// On what.
+    #[serde(skip)]
     pub environment: Environment,
 }
 
@@ -75,6 +77,7 @@ impl Study for SparseFileStudy {
     type State = State;
     type Findings = Findings;
 
+    const NAME: &'static str = "sparse-file";
     const EMBEDDED: &'static str = "All figures are";
 
     fn check(&self) -> anyhow::Result<()> {
@@ -124,13 +127,16 @@ impl Study for SparseFileStudy {
 
     fn conclude(&self, state: State) -> anyhow::Result<Findings> {
         Ok(Findings {
-            name: "sparse-file",
-            published: published::figures(&state.rows),
+            memory: [1, 256].into_iter().map(Held::of).collect::<Result<_, _>>()?,
             rows: state.rows,
             svfsc: state.peer.map(|peer| peer.version),
             rounds: self.rounds,
             environment: Environment::of(Path::new(".")),
         })
+    }
+
+    fn frame(findings: &Findings) -> Frame {
+        frame::frame(findings)
     }
 
     fn text(findings: &Findings) -> Vec<Text> {

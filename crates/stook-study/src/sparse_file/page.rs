@@ -5,8 +5,8 @@ use stook::report::page::{Block, Figure, Page};
 use stook::report::table::{Table, Tone};
 use stook::report::units;
 
-use super::work::{NEED_BLOCKS, TOTAL_BYTES};
-use super::{Findings, Row, Work, published, row};
+use super::work::{NEED_BLOCKS, NEED_COUNTS, TOTAL_BYTES};
+use super::{Findings, Row, Work, row};
 use crate::text::{duration_s, numbers};
 
 pub(super) fn page(findings: &Findings) -> Page {
@@ -20,6 +20,10 @@ pub(super) fn page(findings: &Findings) -> Page {
         .lead(peer)
         .section("", vec![Block::Figures(figures(findings))])
         .section("Reading", vec![
+            Block::Lines(lines(findings, "read-apart", "Reading 1 MiB by the size of the blocks that it is held in", |work| match work {
+                Work::ReadApart { block_bytes } => Some(block_bytes),
+                _ => None,
+            })),
             Block::Lines(lines(findings, "read", "Reading 1 MiB that is held without a gap, by the size of the blocks", |work| {
                 match work {
                     Work::Read { block_bytes } if block_bytes < TOTAL_BYTES => Some(block_bytes),
@@ -48,17 +52,22 @@ pub(super) fn page(findings: &Findings) -> Page {
                 },
             )),
         ])
-        .section("Threads", vec![Block::Lines(threads(findings))])
+        .section("Asking over more and more blocks", vec![Block::Lines(need_all(findings))])
+        .section("Threads", vec![
+            Block::Lines(threads(findings, "overwrite", "Writing and overwriting 1 MiB in blocks of 8 bytes by several threads, each all of it", |work| {
+                match work {
+                    Work::Overwrite { threads, is_joined } => Some((threads, is_joined)),
+                    _ => None,
+                }
+            })),
+            Block::Lines(threads(findings, "threads", "Writing 1 MiB in blocks of 8 bytes by several threads, each a part of it", |work| match work {
+                Work::Threads { threads, is_joined } => Some((threads, is_joined)),
+                _ => None,
+            })),
+        ])
         .section("Beside svfsc", vec![
             Block::Text("svfsc is called from Python here, Stook from Rust.".to_owned()),
             Block::Table(beside(findings)),
-        ])
-        .section("What is published of svfsc", vec![
-            Block::Text(
-                "As its documentation prints it, without the machine and the version. What it reads in small blocks is held \
-                 in such blocks; here it is held without a gap. Both the machine and the work differ.".to_owned(),
-            ),
-            Block::Table(published::table(findings, ["Published", "Figure", "Stook, here"])),
         ])
         .section("How it was measured", vec![Block::Text(format!(
             "Each figure is the median of {} {}. Every write compares what it overlaps; every read touches what it \
@@ -66,7 +75,6 @@ pub(super) fn page(findings: &Findings) -> Page {
             findings.rounds,
             if findings.rounds == 1 { "round" } else { "rounds" },
         ))])
-        .section("On what", vec![Block::Facts(findings.environment.facts())])
 }
 
 fn figures(findings: &Findings) -> Vec<Figure> {
@@ -99,10 +107,29 @@ fn lines(findings: &Findings, id: &str, caption: &str, size: impl Fn(Work) -> Op
     Lines::new(caption, x, y, series).id(id)
 }
 
-fn threads(findings: &Findings) -> Lines {
+/// One question over all blocks, by their number.
+fn need_all(findings: &Findings) -> Lines {
+    let point = |row: &Row, seconds: Option<f64>| match row.work {
+        Work::NeedAll { blocks } => Some(Point::new(blocks as f64, seconds? * 1e9)),
+        _ => None,
+    };
+    let ours = findings.rows.iter().filter_map(|row| point(row, Some(row.seconds))).collect();
+    let theirs: Vec<Point> = findings.rows.iter().filter_map(|row| point(row, row.svfsc_python_s)).collect();
+    let mut series = vec![Series::new("Stook", ours).tone(Tone::Highlight)];
+    if !theirs.is_empty() {
+        series.push(Series::new("svfsc, Python, here", theirs));
+    }
+    let x = Axis::linear("Blocks").ticks(NEED_COUNTS.map(|blocks| blocks as f64));
+    let y = Axis::linear("Time of one question").format(TickFormat::DurationNs);
+    Lines::new("Asking what is needed of all of it, by the number of blocks that are held", x, y, series)
+        .id("need-all")
+}
+
+/// Two lines over threads: blocks that touch, and blocks that do not.
+fn threads(findings: &Findings, id: &str, caption: &str, of: impl Fn(Work) -> Option<(u64, bool)>) -> Lines {
     let series = |name: &str, wanted: bool| {
-        let point = |row: &Row| match row.work {
-            Work::Threads { threads, is_joined } if is_joined == wanted => {
+        let point = |row: &Row| match of(row.work) {
+            Some((threads, is_joined)) if is_joined == wanted => {
                 Some(Point::new(threads as f64, row.seconds * 1e9))
             }
             _ => None,
@@ -112,7 +139,7 @@ fn threads(findings: &Findings) -> Lines {
     let x = Axis::logarithmic("Threads").ticks([1.0, 2.0, 4.0, 8.0]);
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
     let both = vec![series("do not touch", false).tone(Tone::Highlight), series("touch", true)];
-    Lines::new("Writing 1 MiB in blocks of 8 bytes to one file by several threads", x, y, both).id("threads")
+    Lines::new(caption, x, y, both).id(id)
 }
 
 fn beside(findings: &Findings) -> Table {

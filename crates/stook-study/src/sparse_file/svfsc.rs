@@ -13,12 +13,24 @@ import sys, time
 import svfsc
 kind, size, total = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 file = svfsc.cSVF("study")
-block = bytes(n % 256 for n in range(size if kind != "need" else int(sys.argv[6])))
+block = bytes(n % 256 for n in range(int(sys.argv[6]) if len(sys.argv) > 6 else size))
 if kind == "read":
     file.write(0, bytes(total))
     began = time.perf_counter()
     for at in range(0, total, size):
         file.read(at, size)
+elif kind == "apart":
+    for number in range(total // size):
+        file.write(number * (size + 1), block)
+    began = time.perf_counter()
+    for number in range(total // size):
+        file.read(number * (size + 1), size)
+elif kind == "all":
+    count, stride = size, int(sys.argv[5])
+    for number in range(count):
+        file.write(number * stride, block)
+    began = time.perf_counter()
+    file.need(0, count * stride)
 elif kind == "write":
     stride = size + int(sys.argv[4])
     began = time.perf_counter()
@@ -56,6 +68,13 @@ impl Svfsc {
         let total = TOTAL_BYTES;
         let arguments: Vec<String> = match work {
             Work::Read { block_bytes } => vec!["read".into(), block_bytes.to_string(), total.to_string()],
+            Work::ReadApart { block_bytes } => {
+                vec!["apart".into(), block_bytes.to_string(), total.to_string()]
+            }
+            Work::NeedAll { blocks } => {
+                let numbers = [blocks, total, blocks, NEED_STRIDE_BYTES, NEED_BLOCK_BYTES];
+                std::iter::once("all".to_owned()).chain(numbers.map(|number| number.to_string())).collect()
+            }
             Work::WriteApart { block_bytes } => {
                 vec!["write".into(), block_bytes.to_string(), total.to_string(), "1".into()]
             }
@@ -67,7 +86,7 @@ impl Svfsc {
                 std::iter::once("need".to_owned()).chain(numbers.map(|number| number.to_string())).collect()
             }
             // Its Python module holds the interpreter's lock: threads are one after another there.
-            Work::Threads { .. } => return Ok(None),
+            Work::Threads { .. } | Work::Overwrite { .. } => return Ok(None),
         };
         let seconds = self.script(SCRIPT, &arguments)?.trim().parse().context("svfsc prints a time")?;
         Ok(Some(seconds))

@@ -2,7 +2,7 @@
 
 use stook::report::table::Tone;
 
-use super::{Findings, published};
+use super::Findings;
 use crate::Text;
 use crate::text::{duration_s, numbers};
 
@@ -11,8 +11,5 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
         let theirs = row.svfsc_python_s.map(duration_s).unwrap_or_default();
         table.row([row.work.label(), duration_s(row.seconds), theirs], Tone::Plain)
     });
-    let published = published::table(findings, ["", "figure", "Stook, here"]);
-    let mut text = vec![Text::Table(measured)];
-    text.extend(Text::titled("What is published of svfsc (another machine)", published));
-    text
+    vec![Text::Table(measured)]
 }

@@ -1,7 +1,7 @@
 //! [`Profile`]: the cells that the study looks at, whether they were measured here or published.
 
 use serde::Serialize;
-use stook::bench::{BenchResult, CellResult, Workload};
+use stook::bench::{BenchResult, CellResult, Pattern, Workload};
 
 pub use stook::bench::model::{Cell, Part};
 
@@ -48,10 +48,12 @@ impl Profile {
         Self { blocks, mixes, depths, small_writes: small_writes.into_iter().next() }
     }
 
-    /// The cell that all lists have in common: blocks of 16 KiB, read one at a time.
+    /// The cell that all lists have in common: blocks of 16 KiB, read one at a time at random
+    /// places.
     pub fn base(result: &BenchResult) -> Option<&CellResult> {
         result.cells.iter().find(|CellResult { workload, .. }| {
-            (workload.block_size, workload.read_share, workload.depth) == (BASE_BLOCK_BYTES, 100, 1)
+            let base = (workload.pattern, workload.block_size, workload.read_share, workload.depth);
+            base == (Pattern::Random, BASE_BLOCK_BYTES, 100, 1)
         })
     }
 }

@@ -84,11 +84,16 @@ fn latency_axis() -> Axis {
     Axis::logarithmic("Mean latency").format(TickFormat::DurationNs)
 }
 
+/// The names of the series of ours.
+const RANDOM: &str = "Here, at random";
+const ORDERED: &str = "Here, in order";
+
 /// Ours and the published figures over the same measure.
 fn both(findings: &Findings, list: fn(&Profile) -> &[Cell], x: fn(&Cell) -> f64, y: Pick) -> Vec<Series> {
     let all = |profile| points(list(profile), x, |cell| Some(y(&whole(cell))));
     let mut series = vec![
-        Series::new("Here", all(&findings.profile)).tone(Tone::Highlight),
+        Series::new(RANDOM, all(&findings.profile)).tone(Tone::Highlight),
+        Series::new(ORDERED, all(&findings.sequential)),
         Series::new("Published", all(&findings.published)),
     ];
     let invalid = list(&findings.profile).iter().filter(|cell| !cell.counts());
@@ -160,7 +165,8 @@ pub(super) fn throughput_latency(findings: &Findings) -> Lines {
         cells.map(|cell| point(cell).label(count(cell.depth))).collect()
     };
     let mut series = vec![
-        Series::new("Here", labelled(&findings.profile, true)).tone(Tone::Highlight),
+        Series::new(RANDOM, labelled(&findings.profile, true)).tone(Tone::Highlight),
+        Series::new(ORDERED, labelled(&findings.sequential, true)),
         Series::new("Published", labelled(&findings.published, true)),
     ];
     series.extend(not_valid(labelled(&findings.profile, false)));
@@ -245,7 +251,8 @@ pub(super) fn little(findings: &Findings) -> Lines {
     let identity =
         findings.published.depths.iter().map(|cell| Point::new(depth(cell), depth(cell))).collect();
     let series = vec![
-        Series::new("Here", products(&findings.profile)).tone(Tone::Highlight),
+        Series::new(RANDOM, products(&findings.profile)).tone(Tone::Highlight),
+        Series::new(ORDERED, products(&findings.sequential)),
         Series::new("Published", products(&findings.published)),
         Series::new("What the law says", identity).tone(Tone::Muted),
     ];
@@ -253,27 +260,27 @@ pub(super) fn little(findings: &Findings) -> Lines {
     Lines::new(caption, depths_axis(findings), Axis::logarithmic("X·W"), series).id("little")
 }
 
-/// Reads and writes apart, ours and the published.
+/// Reads and writes apart, ours in order and the published.
 fn parts(findings: &Findings, y: Pick) -> Vec<Series> {
     let part = |profile: &Profile, pick: fn(&Cell) -> Option<Part>| {
         points(&profile.mixes, writes_share, |cell| Some(y(&pick(cell)?)))
     };
     let (reads, writes) = (|cell: &Cell| cell.read, |cell: &Cell| cell.write);
     vec![
-        Series::new("Reads", part(&findings.profile, reads)).tone(Tone::Highlight),
-        Series::new("Writes", part(&findings.profile, writes)),
+        Series::new("Reads, in order", part(&findings.sequential, reads)).tone(Tone::Highlight),
+        Series::new("Writes, in order", part(&findings.sequential, writes)),
         Series::new("Reads, published", part(&findings.published, reads)),
         Series::new("Writes, published", part(&findings.published, writes)),
     ]
     .into_iter()
-    .chain(not_valid(invalid_mixes(findings, |cell| {
+    .chain(not_valid(invalid_mixes(&findings.sequential, |cell| {
         [cell.read, cell.write].into_iter().flatten().map(|part| y(&part)).collect()
     })))
     .collect()
 }
 
-fn invalid_mixes(findings: &Findings, y: impl Fn(&Cell) -> Vec<f64>) -> Vec<Point> {
-    let invalid = findings.profile.mixes.iter().filter(|cell| !cell.counts());
+fn invalid_mixes(profile: &Profile, y: impl Fn(&Cell) -> Vec<f64>) -> Vec<Point> {
+    let invalid = profile.mixes.iter().filter(|cell| !cell.counts());
     invalid.flat_map(|cell| y(cell).into_iter().map(|y| Point::new(writes_share(cell), y))).collect()
 }
 
@@ -316,11 +323,12 @@ pub(super) fn mix_predicted(findings: &Findings) -> Lines {
         ends(100).chain(inner).chain(ends(0)).collect()
     };
     let mut series = vec![
-        Series::new("Measured", measured(&findings.profile)).tone(Tone::Highlight),
+        Series::new(RANDOM, measured(&findings.profile)).tone(Tone::Highlight),
         Series::new("Predicted", predicted(&findings.fits, &findings.profile)).tone(Tone::Muted),
+        Series::new(ORDERED, measured(&findings.sequential)),
         Series::new("Published", measured(&findings.published)),
     ];
-    series.extend(not_valid(invalid_mixes(findings, |cell| vec![rate_of(&whole(cell))])));
+    series.extend(not_valid(invalid_mixes(&findings.profile, |cell| vec![rate_of(&whole(cell))])));
     let caption = "All requests per second against the mix, and what reads alone and writes alone predict";
     Lines::new(caption, writes_axis(), Axis::linear("IOPS"), series).id("mix-predicted")
 }

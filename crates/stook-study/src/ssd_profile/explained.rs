@@ -136,5 +136,5 @@ pub(super) const CHECKS: &str = "A figure is believed when all of these checks p
     program is not the reason: less than 0.90 of it was reached. After the last write at most 0.10 of the time is needed \
     until everything is on the device. A dash means that there was nothing to check.";
 
-pub(super) const TABLES: &str = "Published figures come from another machine, a minute per cell, and from reads \
-    and writes in order, where ours are at random places: they are there to compare the shape, not the speed.";
+pub(super) const TABLES: &str = "Each figure is of random places, and the one beside it of the same cell in order, as it \
+    was published. The published figures stand further below, beside those in order: they come from another machine.";

@@ -1,15 +1,17 @@
 //! The study of an SSD: how fast is it, by block size, depth and mix, and do the figures add up?
 //!
-//! The cells of the published study are measured again, checked, fitted, and shown beside the
-//! published ones. In addition there are the four well-known lines of disk benchmarks, and a map of
-//! block against depth. Cells that fail a check are shown with the reason; nothing is concluded
-//! from them and nothing is fitted to them. Cells that are unverified are used, and marked.
+//! The cells of the published study are measured again in order, as it did, checked, fitted, and
+//! shown beside the published ones; and at random places, which is ours. In addition there are the
+//! four well-known lines of disk benchmarks, and a map of block against depth. Cells that fail a
+//! check are shown with the reason; nothing is concluded from them and nothing is fitted to them.
+//! Cells that are unverified are used, and marked.
 
 pub mod cells;
 pub mod charts;
 pub mod conclusions;
 mod explained;
 pub mod fits;
+mod frame;
 mod page;
 mod plan;
 pub mod published;
@@ -31,9 +33,11 @@ use stook::report::page::Page;
 use stook::report::units::bytes_binary;
 
 use self::cells::Profile;
-use self::conclusions::{Conclusion, conclusions};
+use self::conclusions::conclusions;
 use self::fits::Fits;
 use self::summary::{Field, Line};
+use crate::environment::Environment;
+use crate::frame::{Conclusion, Frame};
 use crate::text::duration_s;
 use crate::{Hooks, OptionError, Study, Text};
 
@@ -54,26 +58,30 @@ pub struct SsdProfile {
     pub p99_target_s: f64,
 }
 
-/// The result, as it is in `study.json`.
+/// What was found, as it is in `study.json` under `data`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
-    /// `ssd-profile`.
-    pub name: &'static str,
     /// The answer in a few sentences.
+    #[serde(skip)]
     pub verdict: String,
     /// Sequential and random reads, many at once and one at a time.
     pub summary: Vec<Line>,
     /// Random reads, block against depth.
     pub map: Vec<Field>,
-    /// The published conclusions, and whether they are true here.
+    /// The published conclusions, and whether they are true here, in order.
+    #[serde(skip)]
     pub conclusions: Vec<Conclusion>,
-    /// The measurements.
+    /// What was measured in order, as it was published.
+    pub sequential: Profile,
+    /// The same at random places, which the document did not measure but for its small writes.
     pub profile: Profile,
     /// The published tables.
     #[serde(serialize_with = "published::serialize")]
     pub published: Profile,
-    /// The behaviour of the device, in few numbers.
+    /// The behaviour of the device at random places, in few numbers.
     pub fits: Fits,
+    /// The same in order.
+    pub sequential_fits: Fits,
     /// The same for the published tables.
     pub published_fits: Fits,
     /// The latency limit for the depth of a service level.
@@ -85,6 +93,9 @@ pub struct Findings {
     /// The same for those who make the page.
     #[serde(skip)]
     pub result: BenchResult,
+    /// On what.
+    #[serde(skip)]
+    pub environment: Environment,
 }
 
 impl SsdProfile {
@@ -114,6 +125,7 @@ impl Study for SsdProfile {
     type State = State;
     type Findings = Findings;
 
+    const NAME: &'static str = "ssd-profile";
     const EMBEDDED: &'static str = "Everything that was measured is";
 
     fn check(&self) -> anyhow::Result<()> {
@@ -157,6 +169,10 @@ impl Study for SsdProfile {
         Ok(Findings::of(state.result.context("nothing was measured")?, self.p99_target_s))
     }
 
+    fn frame(findings: &Findings) -> Frame {
+        frame::frame(findings)
+    }
+
     fn text(findings: &Findings) -> Vec<Text> {
         text::text(findings)
     }
@@ -180,23 +196,28 @@ fn takes(bench: &Bench) -> String {
 impl Findings {
     /// Evaluates a measurement of all cells.
     pub fn of(result: BenchResult, p99_target_s: f64) -> Self {
-        let (profile, published) = (Profile::of(&summary::published_cells(&result)), published::profile());
+        let [profile, sequential] = [summary::random_cells(&result), summary::sequential_cells(&result)]
+            .map(|result| Profile::of(&result));
+        let published = published::profile();
         let fits = Fits::of(&profile, Some(p99_target_s));
-        let published_fits = Fits::of(&published, None);
+        let [sequential_fits, published_fits] =
+            [&sequential, &published].map(|profile| Fits::of(profile, None));
         let workloads: Vec<Workload> = result.cells.iter().map(|cell| cell.workload.clone()).collect();
         Self {
-            name: "ssd-profile",
             verdict: verdict::verdict(&result, &fits),
             summary: summary::lines(&result),
             map: summary::map(&result),
-            conclusions: conclusions((&published, &published_fits), (&profile, &fits)),
+            conclusions: conclusions((&published, &published_fits), (&sequential, &sequential_fits)),
             profile,
+            sequential,
             published,
             fits,
+            sequential_fits,
             published_fits,
             p99_target_s,
             fio_job: fio_jobs(&workloads, Path::new(KEPT_NAME), result.file_bytes),
             bench: Document::new("bench", result.clone()),
+            environment: Environment::of(Path::new(&result.path)),
             result,
         }
     }

@@ -4,23 +4,21 @@ use stook::bench::gates::State;
 use stook::bench::model::block::BlockModel;
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::page::{Block, Figure, Page};
-use stook::report::table::{Align, Table, Tone};
 use stook::report::units::{bytes_binary, bytes_decimal, rate, significant};
 
 use super::cells::{Cell, Profile};
 use super::fits::Fitted;
 use super::states::{self, States};
 use super::{Findings, charts, explained, reading, tables};
-use crate::text::{CONCLUDED, duration_s};
+use crate::text::duration_s;
 
 pub(super) fn page(findings: &Findings) -> Page {
     Page::new("What this storage does")
         .lead(&findings.verdict)
         .lead(
-            "The sizes, mixes and numbers of requests at once of a published study of an SSD, measured here: at random \
-             places of a file of data, with direct I/O, which passes the page cache by. The published reads went through their file in \
-             order, and nothing is said of caches, so shapes can be compared, not figures. Every word that this takes \
-             is explained where it first stands.",
+            "The sizes, mixes and numbers of requests at once of a published study of an SSD, measured here: in order, as \
+             it did, and at random places, which is ours; with direct I/O, which passes the page cache by. What the answer \
+             says is of random places. Every word that this takes is explained where it first stands.",
         )
         .section("The device in four lines", summary_section(findings))
         .section("What it does, in four numbers", figures_section(findings))
@@ -30,9 +28,8 @@ pub(super) fn page(findings: &Findings) -> Page {
         .section("Do the figures add up?", little_section(findings))
         .section("Reads and writes mixed", mix_section(findings))
         .section("One cell, closely", distribution_section(findings))
-        .section(CONCLUDED, conclusions_section(findings))
+        .section("What was fitted", vec![Block::Table(tables::fitted(findings).for_page(""))])
         .section("May these figures be believed?", gates_section(&findings.result))
-        .section("On what", vec![Block::Facts(facts(&findings.result))])
         .section("The same with fio", fio_section(findings))
 }
 
@@ -121,7 +118,7 @@ fn block_section(findings: &Findings) -> Vec<Block> {
         Block::Lines(charts::bandwidth_block(findings)),
     ));
     blocks.extend([
-        Block::Table(tables::blocks(findings).for_page("Random reads at depth 1")),
+        Block::Table(tables::blocks(findings).for_page("Reads at depth 1, at random places and in order")),
         text(explained::TABLES),
     ]);
     blocks.extend(unverified(&profile.blocks));
@@ -180,7 +177,9 @@ fn little_section(findings: &Findings) -> Vec<Block> {
         &reading::little(&findings.profile),
         Block::Lines(charts::little(findings)),
     ));
-    blocks.push(Block::Table(tables::depths(findings).for_page("Random reads of 16 KiB; N is the depth")));
+    blocks.push(Block::Table(
+        tables::depths(findings).for_page("Reads of 16 KiB, at random places and in order; N is the depth"),
+    ));
     blocks
 }
 
@@ -204,7 +203,8 @@ fn mix_section(findings: &Findings) -> Vec<Block> {
     ];
     blocks.extend(charts.into_iter().flat_map(|(how, here, lines)| chart(how, &here, Block::Lines(lines))));
     blocks.push(Block::Table(
-        tables::mixes(findings).for_page("Random requests of 16 KiB at depth 1, and small writes"),
+        tables::mixes(findings)
+            .for_page("Requests of 16 KiB at depth 1, at random places and in order, and small writes"),
     ));
     blocks.extend(unverified(profile.mixes.iter().chain(&profile.small_writes)));
     blocks
@@ -225,23 +225,6 @@ fn distribution_section(findings: &Findings) -> Vec<Block> {
     blocks
 }
 
-fn conclusions_section(findings: &Findings) -> Vec<Block> {
-    let table = Table::new("The same check is made on the published tables and on what was measured here")
-        .column("Published", Align::Left)
-        .column("Its own figures", Align::Left)
-        .column("Here", Align::Left);
-    let table = findings.conclusions.iter().fold(table, |table, conclusion| {
-        let said = |verdict: &str, figures: &str| format!("{verdict}: {figures}");
-        let cells = [
-            format!("{} Checked: {}", conclusion.published, conclusion.check),
-            said(conclusion.verdict_of_published.text(), &conclusion.figures_of_published),
-            said(conclusion.verdict.text(), &conclusion.here),
-        ];
-        table.row(cells, Tone::Plain)
-    });
-    vec![Block::Table(table), Block::Table(tables::fitted(findings).for_page("What was fitted"))]
-}
-
 fn gates_section(result: &BenchResult) -> Vec<Block> {
     let States { valid, unverified, invalid } = States::of(result);
     let mut blocks = vec![Block::Text(format!(
@@ -256,7 +239,7 @@ fn gates_section(result: &BenchResult) -> Vec<Block> {
     blocks
 }
 
-fn facts(result: &BenchResult) -> Vec<(String, String)> {
+pub(super) fn facts(result: &BenchResult) -> Vec<(String, String)> {
     let environment = &result.environment;
     let known = |value: &Option<String>| value.clone().unwrap_or_default();
     let base = Profile::base(result);

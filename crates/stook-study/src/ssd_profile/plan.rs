@@ -1,7 +1,9 @@
-//! The plan of the study: the published cells, the four lines of a well-known tool, and block
-//! against depth.
+//! The plan of the study: the published cells in order and at random places, the four lines of a
+//! well-known tool, and block against depth.
 
 use stook::bench::{Pattern, Preset, Workload};
+
+use super::cells::SMALL_BLOCK_BYTES;
 
 /// Blocks of the map.
 pub(super) const MAP_BLOCKS: [u64; 4] = [4 << 10, 16 << 10, 128 << 10, 1 << 20];
@@ -13,7 +15,10 @@ pub(super) const IN_FLIGHT_MAX: u64 = 64 << 20;
 /// Everything that is measured, each cell once, with the rest from `base`.
 pub(super) fn cells(base: &Workload, time_s: f64) -> Vec<Workload> {
     let time_s = Some(time_s);
-    let lists = [Preset::Quick.cells(base, time_s), map(base, time_s), Preset::Ssd.cells(base, time_s)];
+    // Of both lists those that only read come first.
+    let mut published = [sequential(base, time_s), Preset::Ssd.cells(base, time_s)].concat();
+    published.sort_by_key(Workload::writes);
+    let lists = [Preset::Quick.cells(base, time_s), map(base, time_s), published];
     let mut cells: Vec<Workload> = Vec::new();
     // The published cells come last, because some of them write: pending work of writes slows
     // reads.
@@ -23,6 +28,14 @@ pub(super) fn cells(base: &Workload, time_s: f64) -> Vec<Workload> {
         }
     }
     cells
+}
+
+/// The published cells as they were published: in order (`read`, `rw`). Its small writes were at
+/// random places, and are among the others.
+pub(super) fn sequential(base: &Workload, time_s: Option<f64>) -> Vec<Workload> {
+    let cells = Preset::Ssd.cells(base, time_s).into_iter();
+    let cells = cells.filter(|cell| cell.block_size != SMALL_BLOCK_BYTES || !cell.writes());
+    cells.map(|cell| Workload { pattern: Pattern::Sequential, ..cell }).collect()
 }
 
 fn map(base: &Workload, time_s: Option<f64>) -> Vec<Workload> {
@@ -59,7 +72,8 @@ mod tests {
     fn every_cell_is_measured_once_and_reads_come_before_writes() {
         let base = Workload { ramp_s: 0.5, ..Workload::default() };
         let found = cells(&base, 4.0);
-        assert_eq!(found.len(), 25);
+        assert_eq!(found.len(), 38);
+        assert_eq!(sequential(&base, Some(4.0)).len(), 13);
         for (index, cell) in found.iter().enumerate() {
             cell.check().unwrap();
             assert!(found.iter().skip(index + 1).all(|other| !same(cell, other)), "{cell:?}");

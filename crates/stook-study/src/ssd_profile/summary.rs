@@ -5,7 +5,7 @@ use serde::Serialize;
 use stook::bench::{BenchResult, CellResult, Pattern, Preset, Workload};
 use stook::report::units::{bytes_binary, count};
 
-use super::cells::Cell;
+use super::cells::{Cell, SMALL_BLOCK_BYTES};
 use super::plan::{self, IN_FLIGHT_MAX, MAP_BLOCKS, MAP_DEPTHS};
 
 /// One of the lines that users of CrystalDiskMark and KDiskMark know a device by.
@@ -86,9 +86,24 @@ fn find<'a>(result: &'a BenchResult, wanted: &Workload) -> Option<&'a CellResult
     result.cells.iter().find(|cell| plan::same(&cell.workload, wanted))
 }
 
-/// What was measured, without the cells that the published study does not have.
-pub(super) fn published_cells(result: &BenchResult) -> BenchResult {
-    let wanted = Preset::Ssd.cells(&Workload::default(), None);
+/// What was measured at random places, of what the published study varied.
+pub(super) fn random_cells(result: &BenchResult) -> BenchResult {
+    retained(result, &Preset::Ssd.cells(&Workload::default(), None))
+}
+
+/// What was measured in order, as it was published, and the small writes at random places.
+pub(super) fn sequential_cells(result: &BenchResult) -> BenchResult {
+    let mut wanted = plan::sequential(&Workload::default(), None);
+    wanted.extend(
+        Preset::Ssd
+            .cells(&Workload::default(), None)
+            .into_iter()
+            .filter(|cell| cell.block_size == SMALL_BLOCK_BYTES && cell.writes()),
+    );
+    retained(result, &wanted)
+}
+
+fn retained(result: &BenchResult, wanted: &[Workload]) -> BenchResult {
     let mut result = result.clone();
     result.cells.retain(|cell| wanted.iter().any(|wanted| plan::same(&cell.workload, wanted)));
     result

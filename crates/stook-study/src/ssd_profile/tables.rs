@@ -55,7 +55,7 @@ impl Grid {
         self.rows.push((cells, tone));
     }
 
-    /// A row of a cell of ours: its figures beside the published ones, as [`FIGURES`] names them.
+    /// A row of a cell: its figures at random places and in order, as [`FIGURES`] names them.
     fn compare<const N: usize>(
         &mut self,
         name: String,
@@ -97,8 +97,8 @@ impl Grid {
     }
 }
 
-/// The published figure beside every figure of ours.
-const FIGURES: [&str; 6] = ["IOPS", "published", "MB/s", "published", "mean, µs", "published"];
+/// Every figure at random places, and beside it that of the same cell in order.
+const FIGURES: [&str; 6] = ["IOPS", "in order", "MB/s", "in order", "mean, µs", "in order"];
 
 /// Sequential and random reads, many at once and one at a time.
 pub(super) fn summary(findings: &Findings) -> Grid {
@@ -138,31 +138,31 @@ pub(super) fn map(findings: &Findings) -> Grid {
 /// Reads one at a time, of growing blocks.
 pub(super) fn blocks(findings: &Findings) -> Grid {
     let mut grid = Grid::new(["Block"].into_iter().chain(FIGURES));
-    for (ours, published) in pairs(&findings.profile.blocks, &findings.published.blocks) {
-        grid.compare(bytes_binary(ours.block_bytes), ours, both(ours, published), []);
+    for (ours, ordered) in pairs(&findings.profile.blocks, &findings.sequential.blocks) {
+        grid.compare(bytes_binary(ours.block_bytes), ours, both(ours, ordered), []);
     }
     grid
 }
 
 /// Reads at growing depth, with X·W ÷ N.
 pub(super) fn depths(findings: &Findings) -> Grid {
-    let little = ["X·W ÷ N", "of the published"];
+    let little = ["X·W ÷ N", "in order"];
     let mut grid = Grid::new(["Depth"].into_iter().chain(FIGURES).chain(little));
-    for (ours, published) in pairs(&findings.profile.depths, &findings.published.depths) {
+    for (ours, ordered) in pairs(&findings.profile.depths, &findings.sequential.depths) {
         let ratio = |cell: &Cell| format!("{:.3}", cell.little_ratio);
-        let more = [ratio(ours), or_none(published, ratio)];
-        grid.compare(count(ours.depth), ours, both(ours, published), more);
+        let more = [ratio(ours), or_none(ordered, ratio)];
+        grid.compare(count(ours.depth), ours, both(ours, ordered), more);
     }
     grid
 }
 
 /// Reads and writes of every mix, a row each, and the small writes.
 pub(super) fn mixes(findings: &Findings) -> Grid {
-    let share = ["IOPS ÷ share", "published"];
+    let share = ["IOPS ÷ share", "in order"];
     let mut grid = Grid::new(["Mix"].into_iter().chain(FIGURES).chain(share));
-    for (ours, published) in pairs(&findings.profile.mixes, &findings.published.mixes) {
-        let reads = ("reads", ours.read_share, [ours.read, published.and_then(|cell| cell.read)]);
-        let writes = ("writes", 100 - ours.read_share, [ours.write, published.and_then(|cell| cell.write)]);
+    for (ours, ordered) in pairs(&findings.profile.mixes, &findings.sequential.mixes) {
+        let reads = ("reads", ours.read_share, [ours.read, ordered.and_then(|cell| cell.read)]);
+        let writes = ("writes", 100 - ours.read_share, [ours.write, ordered.and_then(|cell| cell.write)]);
         for (name, share, parts) in [reads, writes].into_iter().filter(|(_, share, _)| *share > 0) {
             let per_share = |part: Part| significant(part.rate_per_s * 100.0 / f64::from(share));
             let more = parts.map(|part| or_none(part, per_share));
@@ -170,23 +170,22 @@ pub(super) fn mixes(findings: &Findings) -> Grid {
         }
     }
     if let Some(ours) = &findings.profile.small_writes {
-        let published = findings.published.small_writes.as_ref();
         let name = format!("writes of {}", bytes_binary(ours.block_bytes));
-        grid.compare(name, ours, both(ours, published), [NONE, NONE].map(str::to_owned));
+        grid.compare(name, ours, both(ours, None), [NONE, NONE].map(str::to_owned));
     }
     grid
 }
 
-/// Reads and writes together, ours and the published ones.
-fn both(ours: &Cell, published: Option<&Cell>) -> [Option<Part>; 2] {
-    [Some(ours), published].map(|cell| cell.map(whole))
+/// Reads and writes together, of both.
+fn both(ours: &Cell, other: Option<&Cell>) -> [Option<Part>; 2] {
+    [Some(ours), other].map(|cell| cell.map(whole))
 }
 
-/// Every cell of ours with the published one of the same parameters.
-fn pairs<'a>(ours: &'a [Cell], published: &'a [Cell]) -> impl Iterator<Item = (&'a Cell, Option<&'a Cell>)> {
+/// Every cell with the other one of the same parameters.
+fn pairs<'a>(ours: &'a [Cell], others: &'a [Cell]) -> impl Iterator<Item = (&'a Cell, Option<&'a Cell>)> {
     let same =
         |a: &Cell, b: &Cell| (a.block_bytes, a.depth, a.read_share) == (b.block_bytes, b.depth, b.read_share);
-    ours.iter().map(move |cell| (cell, published.iter().find(|other| same(cell, other))))
+    ours.iter().map(move |cell| (cell, others.iter().find(|other| same(cell, other))))
 }
 
 fn tone(cell: &Cell) -> Tone {
@@ -195,19 +194,17 @@ fn tone(cell: &Cell) -> Tone {
 
 /// The numbers that were fitted, with their intervals; what could not be fitted, with the reason.
 pub(super) fn fitted(findings: &Findings) -> Grid {
-    let mut grid = Grid::new(["What the device does", "here", "95% interval", "fitted to the published"]);
-    let (fits, published) = (&findings.fits, &findings.published_fits);
-    let mut row = |name: &str, [ours, theirs]: [Option<Estimate>; 2], text: fn(f64) -> String| {
+    let mut grid =
+        Grid::new(["What the device does", "at random", "95% interval", "in order", "of the published"]);
+    let all = [&findings.fits, &findings.sequential_fits, &findings.published_fits];
+    let mut row = |name: &str, [ours, ordered, theirs]: [Option<Estimate>; 3], text: fn(f64) -> String| {
         let value = |estimate: Option<Estimate>| or_none(estimate, |found| text(found.value));
         let interval = or_none(ours, |found| ends(found, text));
-        grid.row(vec![name.to_owned(), value(ours), interval, value(theirs)], Tone::Plain);
+        let cells = vec![name.to_owned(), value(ours), interval, value(ordered), value(theirs)];
+        grid.row(cells, Tone::Plain);
     };
-    let block = |of: fn(&BlockModel) -> Estimate| {
-        [&fits.block, &published.block].map(|fitted| fitted.model().map(of))
-    };
-    let depth = |of: fn(&DepthModel) -> Estimate| {
-        [&fits.depth, &published.depth].map(|fitted| fitted.model().map(of))
-    };
+    let block = |of: fn(&BlockModel) -> Estimate| all.map(|fits| fits.block.model().map(of));
+    let depth = |of: fn(&DepthModel) -> Estimate| all.map(|fits| fits.depth.model().map(of));
     let size: fn(f64) -> String = |bytes| bytes_binary(bytes.max(0.0).round() as u64);
     row("t₀: fixed cost of a read", block(|m| m.fixed_cost_s), duration_s);
     row("B: bandwidth of one read at a time", block(|m| m.bandwidth_bytes_per_s), rate);

@@ -5,7 +5,6 @@ use stook::bench::gates::State;
 
 use super::{Findings, explained, states, tables};
 use crate::Text;
-use crate::text::CONCLUDED;
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let result = &findings.result;
@@ -15,12 +14,15 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
     text.extend(Text::titled(title, tables::summary(findings).for_terminal()));
     text.push(Text::line(format_args!("\n{}", explained::SIGNS)));
     let grids = [
-        ("Reads one at a time, of growing blocks", tables::blocks(findings)),
+        ("Reads one at a time, of growing blocks, at random places and in order", tables::blocks(findings)),
         (
-            "Reads of 16 KiB at growing depth (X·W ÷ N is 1 where Little's law holds)",
+            "Reads of 16 KiB at growing depth, at random places and in order (X·W ÷ N is 1 where Little's law holds)",
             tables::depths(findings),
         ),
-        ("Reads and writes of 16 KiB mixed, one at a time", tables::mixes(findings)),
+        (
+            "Reads and writes of 16 KiB mixed, one at a time, at random places and in order",
+            tables::mixes(findings),
+        ),
         ("Random reads by block and depth, MB/s", tables::map(findings)),
     ];
     text.extend(grids.into_iter().flat_map(|(title, grid)| Text::titled(title, grid.for_terminal())));
@@ -28,8 +30,6 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
     text.extend(left_out.map(|reason| Text::line(format_args!("– {reason}"))));
     text.extend(fitted(findings));
     text.extend(notes(result));
-    text.extend(conclusions(findings));
-    text.push(Text::line(format_args!("\n{}", findings.verdict)));
     text
 }
 
@@ -59,20 +59,6 @@ fn notes(result: &BenchResult) -> Vec<Text> {
             text.push(Text::line(format_args!("\n{title}\n")));
             text.extend(notes.iter().map(|note| Text::line(format_args!("  {note}"))));
         }
-    }
-    text
-}
-
-fn conclusions(findings: &Findings) -> Vec<Text> {
-    let mut text = vec![Text::line(format_args!("\n{CONCLUDED}\n"))];
-    for conclusion in &findings.conclusions {
-        let (then, here) = (conclusion.verdict_of_published.text(), conclusion.verdict.text());
-        text.push(Text::line(format_args!("  {}\n    check: {}", conclusion.published, conclusion.check)));
-        text.push(Text::line(format_args!(
-            "    its own figures: {then}. {}",
-            conclusion.figures_of_published
-        )));
-        text.push(Text::line(format_args!("    here: {here}. {}", conclusion.here)));
     }
     text
 }

@@ -23,6 +23,17 @@ pub struct Figure {
     pub label: String,
 }
 
+/// A way to another page that was written beside this one.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// Where it is from here: `ssd-profile/study.html`. What leads elsewhere becomes no link.
+    pub path: String,
+    /// What it is called.
+    pub name: String,
+    /// What is found there.
+    pub detail: String,
+}
+
 /// A part of a section. All text is plain text, in which `` `backticks` `` mark code.
 #[derive(Debug, Clone)]
 pub enum Block {
@@ -36,6 +47,8 @@ pub enum Block {
     Figures(Vec<Figure>),
     /// Names and their values.
     Facts(Vec<(String, String)>),
+    /// Pages beside this one.
+    Links(Vec<Link>),
     /// A table.
     Table(Table),
     /// A bar chart.
@@ -173,6 +186,7 @@ impl Block {
             }
             Self::Figures(figures) => render_figures(figures, html),
             Self::Facts(facts) => render_facts(facts, html),
+            Self::Links(links) => render_links(links, html),
             Self::Table(table) => table.render(html),
             Self::Bars(bars) => bars.render(html),
             Self::Lines(lines) => lines.render(id, html),
@@ -189,6 +203,20 @@ fn render_figures(figures: &[Figure], html: &mut String) {
         append(html, format_args!("<div><dt>{label}</dt><dd>{value}</dd></div>\n"));
     }
     html.push_str("</dl>\n");
+}
+
+fn render_links(links: &[Link], html: &mut String) {
+    html.push_str("<ul class=\"links\">\n");
+    for link in links {
+        let (name, detail) = (escape(&link.name), prose(&link.detail));
+        let is_beside = !link.path.contains([':', '\\']) && !link.path.starts_with('/');
+        let name = match is_beside {
+            true => format!("<a href=\"{}\">{name}</a>", escape(&link.path)),
+            false => name,
+        };
+        append(html, format_args!("<li>{name}<br>{detail}</li>\n"));
+    }
+    html.push_str("</ul>\n");
 }
 
 #[cfg(test)]
@@ -239,6 +267,20 @@ mod tests {
             assert!(!html.contains(loading), "{loading}");
         }
         assert!(html.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn only_what_lies_beside_a_page_becomes_a_link() {
+        let link =
+            |path: &str| Link { path: path.to_owned(), name: HOSTILE.to_owned(), detail: HOSTILE.to_owned() };
+        let links = ["a/study.html", "https://example.org", "javascript:alert(1)", "//example.org", "a\">"];
+        let html = Page::new("").section("", vec![Block::Links(links.map(link).into())]).render();
+        assert_eq!(html.matches("<a ").count(), 2);
+        assert!(
+            html.contains("<a href=\"a/study.html\">") && html.contains("<a href=\"a&quot;&gt;\">"),
+            "{html}"
+        );
+        assert_eq!((html.matches("<li>").count(), html.matches("<img").count()), (5, 0));
     }
 
     #[test]

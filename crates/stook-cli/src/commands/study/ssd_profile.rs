@@ -11,7 +11,7 @@ use crate::context::Context;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stook study ssd-profile                          the device below this directory, in about four minutes
+  stook study ssd-profile                          the device below this directory, in about six minutes
   stook study ssd-profile --work /mnt/disk         another device
   stook study ssd-profile --runs 1 --time 1m       a minute per cell, as it was published
 
@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// cell
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// How long each of the 25 cells is measured in each round
+    /// How long each of the 38 cells is measured in each round
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_seconds)]
     time: f64,
     /// How long each cell runs before that

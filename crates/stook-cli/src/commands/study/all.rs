@@ -1,0 +1,67 @@
+//! `stook study all`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use stook_study::Text;
+use stook_study::all::{All, STUDIES};
+
+use super::{Terminal, as_usage};
+use crate::context::Context;
+
+/// What `stook study all` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook study all --out studies                    all studies of this directory's storage, and index.html
+  stook study all --work /mnt/disk --size 100M     of another one, with less data
+
+Run it as root for cold figures: only root may empty the caches of the system. A study that fails is reported, and
+the others run all the same; the exit code is 1 then.")]
+pub(super) struct Args {
+    /// A directory on the storage that is measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    work: PathBuf,
+    /// Data that each study makes, about
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = super::parse_size)]
+    size: u64,
+    /// How long each cell of ssd-profile is measured in each round
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_some_seconds)]
+    time: f64,
+    /// The Python interpreter in which svfsc is looked for
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: String,
+    /// Where index.html goes, and a directory for each study
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// A study to leave out; may be given several times
+    #[arg(long, value_name = "STUDY", value_parser = clap::builder::PossibleValuesParser::new(STUDIES.map(|(name, _)| name)))]
+    skip: Vec<String>,
+    /// Leave the caches of other programs alone, even as root: give up only what is read next
+    #[arg(long)]
+    keep_caches: bool,
+}
+
+/// Runs all studies.
+///
+/// # Errors
+/// Returns an error if the result cannot be written.
+pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let all = All {
+        work: args.work,
+        size_bytes: args.size,
+        time_s: args.time,
+        python: args.python,
+        keep_caches: args.keep_caches,
+        skip: args.skip,
+    };
+    let done = all.run(&args.out, &Terminal(context)).map_err(as_usage)?;
+    let mut output = context.output();
+    match context.json() {
+        true => output.bytes(&done.json()?)?,
+        false => super::print(&[Text::Table(done.table(""))], &mut output)?,
+    }
+    output.finish()?;
+    context.note(format_args!("Written: {}", args.out.join("index.html").display()));
+    Ok(if done.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,77 @@
+//! `stook study bulk-copy`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use stook_study::bulk_copy::BulkCopy;
+
+use crate::context::Context;
+
+/// What `stook study bulk-copy` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stook study bulk-copy                                within this directory's storage
+  stook study bulk-copy --from . --to /mnt/disk        from one drive to another
+  stook study bulk-copy --to /mnt/disk --rated-write 271M     and what that is of 271 MB/s
+
+Ratings are in bytes a second, of 1000: 271M is 271 MB/s. Run it as root for cold figures, and for a copy whose source
+does not fit into memory: that takes a control group. What was copied is removed.")]
+pub(super) struct Args {
+    /// Where the file is made that is copied
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    from: PathBuf,
+    /// Where it is copied to [default: the directory of --from]
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Length of the file
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = super::parse_size)]
+    size: u64,
+    /// Rounds, each with every way of copying once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: u64,
+    /// What the source is rated at for reads, a second
+    #[arg(long, value_name = "SIZE", value_parser = parse_rating)]
+    rated_read: Option<f64>,
+    /// What the destination is rated at for writes, a second
+    #[arg(long, value_name = "SIZE", value_parser = parse_rating)]
+    rated_write: Option<f64>,
+    /// Where study.json and study.html go
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Leave the caches of other programs alone, even as root: give up only what is read next
+    #[arg(long)]
+    keep_caches: bool,
+}
+
+/// Bytes a second of 1000, as drives are rated: `271M`.
+fn parse_rating(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 'K')) => (text.get(..at), 1e3),
+        Some((at, 'M')) => (text.get(..at), 1e6),
+        Some((at, 'G')) => (text.get(..at), 1e9),
+        _ => (Some(text), 1.0),
+    };
+    let rating = number.and_then(|number| number.parse::<f64>().ok()).map(|number| number * unit);
+    // A thousand times as fast as memory is no drive.
+    let possible = |rating: &f64| (1e3..=1e14).contains(rating);
+    rating.filter(possible).ok_or_else(|| format!("expected bytes a second, like 271M, not {text:?}"))
+}
+
+/// Runs the study.
+///
+/// # Errors
+/// Returns an error if making, measuring or writing the result fails.
+pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let study = BulkCopy {
+        to: args.to.unwrap_or_else(|| args.from.clone()),
+        from: args.from,
+        file_bytes: args.size,
+        rounds: args.runs as usize,
+        rated_read_bytes_per_s: args.rated_read,
+        rated_write_bytes_per_s: args.rated_write,
+        keep_caches: args.keep_caches,
+    };
+    super::measure(&study, &args.out, context)?;
+    Ok(ExitCode::SUCCESS)
+}

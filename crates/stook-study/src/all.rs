@@ -1,0 +1,229 @@
+//! All studies, one after the other, and a page that leads to them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stook::report::json::Document;
+use stook::report::page::{Block, Link, Page};
+use stook::report::table::{Align, Table, Tone};
+
+use crate::bulk_copy::BulkCopy;
+use crate::driver::{prepare_out, run};
+use crate::frame::Frame;
+use crate::many_small_files::ManySmallFiles;
+use crate::sample::{Sample, check_space, publish};
+use crate::solid_reads::SolidReads;
+use crate::sparse_file::SparseFileStudy;
+use crate::ssd_profile::SsdProfile;
+use crate::{Hooks, OptionError, Study};
+
+/// The names of all studies, and what each measures.
+pub const STUDIES: [(&str, &str); 5] = [
+    (ManySmallFiles::NAME, "Loose files against one file and against a pack"),
+    (SsdProfile::NAME, "Block size, depth and mix, and whether the figures add up"),
+    (BulkCopy::NAME, "Copies of a large file: block, queue, and what caches make of it"),
+    (SolidReads::NAME, "Archives that are read out of many files, against one file"),
+    (SparseFileStudy::NAME, "Sparse files in memory: reads, writes, needs and threads"),
+];
+
+/// Files of the sample of small files, at most, and bytes of each, as published.
+const SMALL_FILES: Sample = Sample { files: 50_000, size: 20_000 };
+
+/// Rounds of sparse files.
+const ROUNDS: usize = 5;
+
+/// What all studies need to be told.
+#[derive(Debug, Clone)]
+pub struct All {
+    /// A directory on the storage that is measured.
+    pub work: PathBuf,
+    /// Data that each study makes, about.
+    pub size_bytes: u64,
+    /// How long each cell of the SSD is measured in each round.
+    pub time_s: f64,
+    /// The Python in which svfsc is looked for.
+    pub python: String,
+    /// Whether the caches of other programs are left alone.
+    pub keep_caches: bool,
+    /// Names of studies that are left out.
+    pub skip: Vec<String>,
+}
+
+/// What came of a study.
+#[derive(Debug, Clone, Serialize)]
+pub struct Done {
+    /// Its name.
+    pub name: &'static str,
+    /// The answer; absent if it failed.
+    pub verdict: Option<String>,
+    /// Conclusions that hold, that do not, and that were not measured.
+    pub conclusions: [usize; 3],
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Its page, from the directory of the result.
+    pub page: String,
+}
+
+impl Done {
+    fn of(name: &'static str, result: anyhow::Result<Frame>) -> Self {
+        let page = format!("{name}/study.html");
+        match result {
+            Ok(frame) => {
+                let conclusions = frame.counts();
+                Self { name, verdict: Some(frame.verdict), conclusions, error: None, page }
+            }
+            Err(error) => {
+                Self { name, verdict: None, conclusions: [0; 3], error: Some(format!("{error:#}")), page }
+            }
+        }
+    }
+}
+
+/// What came of all of them.
+#[derive(Debug, Clone, Serialize)]
+pub struct AllDone {
+    /// `all`.
+    pub name: &'static str,
+    /// Each study.
+    pub studies: Vec<Done>,
+}
+
+impl AllDone {
+    /// Those that failed.
+    pub fn failed(&self) -> usize {
+        self.studies.iter().filter(|done| done.error.is_some()).count()
+    }
+
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written as JSON.
+    pub fn json(&self) -> serde_json::Result<Vec<u8>> {
+        let mut json = serde_json::to_vec_pretty(&Document::new("study", self))?;
+        json.push(b'\n');
+        Ok(json)
+    }
+
+    /// As a table.
+    pub fn table(&self, caption: &str) -> Table {
+        let head = Table::new(caption).column("Study", Align::Left);
+        let counts = ["Hold here", "Do not", "Not measured"];
+        let head = counts.into_iter().fold(head, |table, name| table.column(name, Align::Right));
+        let rows = self.studies.iter();
+        rows.fold(head.column("Answer", Align::Left), |table, done| {
+            let answer = match (&done.verdict, &done.error) {
+                (Some(verdict), _) => verdict.clone(),
+                (None, error) => format!("failed: {}", error.as_deref().unwrap_or_default()),
+            };
+            let counts = done.conclusions.map(|count| count.to_string());
+            table.row([done.name.to_owned()].into_iter().chain(counts).chain([answer]), Tone::Plain)
+        })
+    }
+
+    fn page(&self) -> Page {
+        let link = |done: &Done| Link {
+            path: done.page.clone(),
+            name: done.name.to_owned(),
+            detail: about(done.name).to_owned(),
+        };
+        let links = self.studies.iter().filter(|done| done.error.is_none()).map(link).collect();
+        Page::new("Published studies, made again here")
+            .lead("Each page lays what was published beside what was measured here, and says of every conclusion whether it holds.")
+            .section("Studies", vec![Block::Links(links)])
+            .section("Conclusions", vec![Block::Table(self.table(""))])
+    }
+}
+
+fn about(name: &str) -> &'static str {
+    STUDIES.iter().find(|(study, _)| *study == name).map_or("", |(_, about)| about)
+}
+
+impl All {
+    /// Runs all studies, each into a directory of its own below `out`, and writes `index.html` and
+    /// `index.json` there. One that fails is reported, and the others run all the same.
+    ///
+    /// # Errors
+    /// Returns an error if the result cannot be written, or the error of [`Hooks::check`].
+    pub fn run(&self, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<AllDone> {
+        if self.size_bytes == 0 {
+            return Err(OptionError::new("--size: no data is made of 0 bytes").into());
+        }
+        // A copy beside its source is the most that a study makes of it.
+        check_space(&self.work, self.size_bytes.saturating_mul(2)).context("data of --size does not fit")?;
+        prepare_out(out)?;
+        let mut studies = Vec::new();
+        for (name, _) in STUDIES {
+            if !self.skip.iter().any(|skipped| skipped == name) {
+                hooks.note(&format!("{name}:"));
+                let result = self.one(name, &out.join(name), hooks);
+                // What stops this one stops all of them.
+                hooks.check()?;
+                studies.push(Done::of(name, result));
+            }
+        }
+        let done = AllDone { name: "all", studies };
+        let json = done.json()?;
+        let page = done.page().data(&Document::new("study", &done))?.render();
+        publish(&out.join("index.json"), &json)?;
+        publish(&out.join("index.html"), page.as_bytes())?;
+        Ok(done)
+    }
+
+    /// Runs the study of this name.
+    fn one(&self, name: &str, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Frame> {
+        let report = match name {
+            ManySmallFiles::NAME => run(&self.many_small_files(), out, hooks),
+            BulkCopy::NAME => run(&self.bulk_copy(), out, hooks),
+            SolidReads::NAME => run(&self.solid_reads(), out, hooks),
+            SsdProfile::NAME => run(&self.ssd_profile(), out, hooks),
+            _ => run(&SparseFileStudy { rounds: ROUNDS, python: self.python.clone() }, out, hooks),
+        };
+        Ok(report?.frame)
+    }
+
+    fn many_small_files(&self) -> ManySmallFiles {
+        let files = (self.size_bytes / SMALL_FILES.size).clamp(1, SMALL_FILES.files);
+        ManySmallFiles {
+            tree: None,
+            work: self.work.join("stook-study"),
+            sample: Sample { files, ..SMALL_FILES },
+            runs: None,
+            keep_caches: self.keep_caches,
+        }
+    }
+
+    fn bulk_copy(&self) -> BulkCopy {
+        BulkCopy {
+            from: self.work.clone(),
+            to: self.work.clone(),
+            file_bytes: self.size_bytes,
+            rounds: 1,
+            rated_read_bytes_per_s: None,
+            rated_write_bytes_per_s: None,
+            keep_caches: self.keep_caches,
+        }
+    }
+
+    fn solid_reads(&self) -> SolidReads {
+        SolidReads {
+            work: self.work.clone(),
+            file_bytes: self.size_bytes,
+            archives: 1,
+            time_s: self.time_s,
+            rounds: 3,
+            keep_caches: self.keep_caches,
+        }
+    }
+
+    fn ssd_profile(&self) -> SsdProfile {
+        SsdProfile {
+            work: self.work.clone(),
+            file_bytes: self.size_bytes,
+            rounds: 2,
+            time_s: self.time_s,
+            ramp_s: 0.5_f64.min(self.time_s),
+            p99_target_s: 1e-3,
+        }
+    }
+}

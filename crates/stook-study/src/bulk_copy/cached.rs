@@ -1,0 +1,142 @@
+//! A copy whose source is in memory already, and one whose source does not fit there: how an
+//! impossible rate comes and goes.
+//!
+//! Memory is bounded by a control group for the copy alone, so that no file has to be larger than
+//! the memory of the machine.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use serde::Serialize;
+
+use super::ways::with_cp;
+
+/// Data against memory, as published: 18 of 64 GiB, and 147 of them.
+pub(super) const SHARES: [f64; 2] = [0.3, 2.3];
+
+/// A copy of a source that was read just before.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cached {
+    /// Bytes of the file ÷ memory.
+    pub data_of_memory: f64,
+    /// The limit of memory, bytes.
+    pub memory_bytes: u64,
+    /// How long it took, seconds.
+    pub seconds: Option<f64>,
+    /// Why it was not measured.
+    pub left_out: Option<String>,
+}
+
+/// Measures a copy with that much memory for what `file_bytes` are in. `prepare` empties caches.
+///
+/// # Errors
+/// Returns an error if copying fails; where no control group can be made, that is said instead.
+pub(super) fn measure(
+    from: &Path,
+    to: &Path,
+    file_bytes: u64,
+    data_of_memory: f64,
+    prepare: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<Cached> {
+    let memory_bytes = (file_bytes as f64 / data_of_memory) as u64;
+    let left_out = |why: String| Cached { data_of_memory, memory_bytes, seconds: None, left_out: Some(why) };
+    // What cp and the shell need themselves.
+    if memory_bytes < 16 << 20 {
+        return Ok(left_out("the file is too small to leave a program any memory".to_owned()));
+    }
+    let group = match Group::make(memory_bytes) {
+        Ok(group) => group,
+        Err(error) => return Ok(left_out(format!("no control group can be made: {error:#}"))),
+    };
+    prepare()?;
+    let read = group.within("cat").arg(from).stdin(Stdio::null()).stdout(Stdio::null()).status();
+    ensure!(read.context("cannot start cat")?.success(), "cannot read {}", from.display());
+    let began = Instant::now();
+    with_cp(&mut group.within("cp"), from, to)?;
+    let seconds = Some(began.elapsed().as_secs_f64());
+    Ok(Cached { data_of_memory, memory_bytes, seconds, left_out: None })
+}
+
+/// A control group with a limit of memory; removed with it.
+struct Group {
+    directory: PathBuf,
+}
+
+impl Group {
+    /// Of version 1 or 2, whichever has the controller of memory.
+    fn make(memory_bytes: u64) -> anyhow::Result<Self> {
+        let own = format!("stook-study-{}", std::process::id());
+        let roots = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        let mut why = anyhow::anyhow!("no controller of memory is mounted");
+        for (root, limit) in roots {
+            if !Path::new(root).join("cgroup.procs").exists() {
+                continue;
+            }
+            let directory = Path::new(root).join(&own);
+            match fs::create_dir(&directory) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    why = anyhow::Error::new(error).context(format!("cannot make {}", directory.display()));
+                    continue;
+                }
+                _ => {}
+            }
+            let group = Self { directory };
+            let file = group.directory.join(limit);
+            match fs::write(&file, memory_bytes.to_string()) {
+                Ok(()) => return Ok(group),
+                Err(error) => {
+                    why = anyhow::Error::new(error).context(format!("cannot write {}", file.display()));
+                }
+            }
+        }
+        Err(why)
+    }
+
+    /// A program that starts in it.
+    fn within(&self, program: &str) -> Command {
+        let mut command = Command::new("sh");
+        // The shell goes into the group, and becomes the program there.
+        command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.directory.join("cgroup.procs"));
+        command.arg(program);
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Nothing runs in it any more; what is left otherwise is an empty group.
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_leaves_no_memory_is_left_out_and_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        let found =
+            measure(place.path(), place.path(), 1 << 20, 2.3, || panic!("nothing is prepared")).unwrap();
+        assert!(found.seconds.is_none() && found.left_out.unwrap().contains("too small"));
+    }
+
+    /// As root with a controller of memory it is measured, elsewhere it says why it is not.
+    #[test]
+    fn a_copy_runs_in_a_group_of_its_own_or_says_why_not() {
+        let place = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+        fs::write(&from, vec![5; 48 << 20]).unwrap();
+        let found = measure(&from, &to, 48 << 20, 2.3, || Ok(())).unwrap();
+        assert_ne!(found.seconds.is_some(), found.left_out.is_some());
+        if found.seconds.is_some() {
+            assert_eq!(fs::metadata(&to).unwrap().len(), 48 << 20);
+            let own = format!("/sys/fs/cgroup/memory/stook-study-{}", std::process::id());
+            assert!(!Path::new(&own).exists(), "the group is removed");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The conclusions of the published notes on copying, and which of them hold here.
+
+use stook::report::units;
+
+use super::Findings;
+use super::cached::Cached;
+use super::published::{CHECKS, DETAILS, DISKS, LOCAL, PROGRESS_BYTES, RATED};
+use super::ways::{PUBLISHED_BLOCK_BYTES, PUBLISHED_QUEUE, QUEUES, Way};
+use crate::frame::{Claim, Judgement, no_figures, not_measured};
+use crate::verdict::Verdict;
+
+/// A difference of less than this share is none.
+const NOTICEABLE: f64 = 0.10;
+/// What is called significant.
+const SIGNIFICANT: f64 = 0.20;
+
+const WINDOWS: &str = "This is Linux.";
+
+pub(super) const CLAIMS: [Claim<Findings>; 14] = [
+    Claim {
+        section: "Linux Subsystem for Windows (WSL) considerations",
+        published: "In WSL everything takes 3 to 4 times as long as on Windows.",
+        check: "The same copies in WSL and on Windows.",
+        there: no_figures,
+        here: |_| not_measured(WINDOWS),
+    },
+    Claim {
+        section: "Native Windows performance",
+        published: "The program is on par with Robocopy and the dialogs of Windows, or slightly faster.",
+        check: "Here against cp: two threads without options copy no more than 10% slower.",
+        there: no_figures,
+        here: |found| {
+            let rates = [Way::PUBLISHED, Way::Cp].map(|way| found.rate(way));
+            let [Some(threads), Some(cp)] = rates else { return not_measured("Not all of it was measured.") };
+            let figures =
+                format!("{} against {} of cp; Robocopy is not here.", units::rate(threads), units::rate(cp));
+            (Verdict::of(threads >= cp * (1.0 - NOTICEABLE)), figures)
+        },
+    },
+    Claim {
+        section: "Performance with provided defaults",
+        published: "Blocks of 128K and a queue of 10 are great.",
+        check: "No other block or queue that was tried is more than 10% faster.",
+        there: no_figures,
+        here: |found| near_best(found, Way::PUBLISHED),
+    },
+    Claim {
+        section: "External disk-to-disk tests",
+        published: "A copy reaches 98.4% of what the destination is rated at, if the source is fast.",
+        check: "Rate ÷ rating of the destination, 95% or more, from another drive.",
+        there: || {
+            let share = DISKS.number(0, 2).unwrap_or(f64::NAN) / RATED[0];
+            (Verdict::of(share >= 0.95), format!("{:.1}% of 271 MB/s.", share * 100.0))
+        },
+        here: |found| rated(found, found.rated_write_bytes_per_s, "--rated-write"),
+    },
+    Claim {
+        section: "Additional details",
+        published: "A card gives more than it is rated at: 105% of reads, 130% of writes.",
+        check: "Rate ÷ rating, above 100%.",
+        there: || {
+            let share = |row: usize| DISKS.number(row, 2).unwrap_or(f64::NAN) / RATED[row];
+            let figures = format!("{:.1}% and {:.1}%.", share(3) * 100.0, share(4) * 100.0);
+            (Verdict::of(share(3) > 1.0 && share(4) > 1.0), figures)
+        },
+        here: |found| rated(found, found.rated_read_bytes_per_s, "--rated-read"),
+    },
+    Claim {
+        section: "Additional details",
+        published: "Another cable slows a reader of cards down to 30 MB/s.",
+        check: "The same copy by another cable.",
+        there: no_figures,
+        here: |_| {
+            not_measured("No cable is changed here; `stook copy` says how much of its link a copy used.")
+        },
+    },
+    Claim {
+        section: "Benchmarking is hard",
+        published: "A copy of files that fit into memory is impossibly fast when it runs again; of files that are larger it is not.",
+        check: "With 0.3 of memory the source is copied at least 20% faster than cold, with 2.3 of it less than 20%.",
+        there: || {
+            let [own, again] = [0, 2].map(|row| CHECKS.number(row, 1).unwrap_or(f64::NAN));
+            (Verdict::of(again > own * (1.0 + SIGNIFICANT)), format!("{own} and {again} MB/s."))
+        },
+        here: from_memory,
+    },
+    Claim {
+        section: "Benchmarking is hard",
+        published: "Twice the rate of a copy within a drive must fit through its link.",
+        check: "No cold copy is above 100%, of the link where that is known, or of reads in order.",
+        there: || {
+            let twice = LOCAL.number(1, 1).unwrap_or(f64::NAN) * 2.0 / 600.0;
+            (Verdict::of(twice <= 1.0), format!("{:.0}% of 600 MB/s.", twice * 100.0))
+        },
+        here: possible,
+    },
+    Claim {
+        section: "Additional details",
+        published: "Its line of progress: 235GiB 78MiB 512KiB in 855s are 295.218 MB/s, 281.5 MiB/s.",
+        check: "Bytes ÷ time, to 0.1%.",
+        there: || {
+            let rate = PROGRESS_BYTES as f64 / DETAILS.number(11, 1).unwrap_or(f64::NAN) / 1e6;
+            let printed = DETAILS.number(9, 1).unwrap_or(f64::NAN);
+            (Verdict::of((rate / printed - 1.0).abs() < 1e-3), format!("{rate:.3} MB/s."))
+        },
+        here: |_| not_measured("It is arithmetic; ours has no such line."),
+    },
+    Claim {
+        section: "Queue size",
+        published: "A queue of 1 is marginally slower, if at all, and one of 1000 no faster.",
+        check: "Both lie within 10% of a queue of 10.",
+        there: no_figures,
+        here: queues,
+    },
+    Claim {
+        section: "Block size",
+        published: "128K is close to optimal.",
+        check: "No other block that was tried is more than 10% faster.",
+        there: no_figures,
+        here: |found| near_best(found, Way::PUBLISHED),
+    },
+    Claim {
+        section: "Block size",
+        published: "Small buffers, 128K, 1M to 8M, suffice.",
+        check: "Blocks of 1 and 8 MiB lie within 10% of 128 KiB, or above it.",
+        there: no_figures,
+        here: |found| against(found, &[1 << 20, 8 << 20], |share| share >= 1.0 - NOTICEABLE),
+    },
+    Claim {
+        section: "Block size",
+        published: "Too small blocks, 1K, hurt.",
+        check: "Blocks of 1 KiB are more than 10% slower than of 128 KiB.",
+        there: no_figures,
+        here: |found| against(found, &[1 << 10], |share| share < 1.0 - NOTICEABLE),
+    },
+    Claim {
+        section: "Block size",
+        published: "Too large blocks, 1G, hurt significantly.",
+        check: "Blocks of 1 GiB are more than 20% slower than of 128 KiB.",
+        there: no_figures,
+        here: |found| against(found, &[1 << 30], |share| share < 1.0 - SIGNIFICANT),
+    },
+];
+
+impl Findings {
+    /// How fast it copied, bytes per second.
+    pub(super) fn rate(&self, way: Way) -> Option<f64> {
+        self.rows.iter().find(|row| row.way == way).and_then(|row| row.bytes_per_s)
+    }
+}
+
+/// Whether nothing else that the document's program can be told is much faster.
+fn near_best(found: &Findings, way: Way) -> Judgement {
+    let Some(own) = found.rate(way) else { return not_measured("It was not measured.") };
+    let threads = found.rows.iter().filter(|row| matches!(row.way, Way::Threads { .. }));
+    let best = threads
+        .max_by(|one, other| one.bytes_per_s.unwrap_or(0.0).total_cmp(&other.bytes_per_s.unwrap_or(0.0)));
+    let Some((best, most)) = best.and_then(|row| Some((row.way.label(), row.bytes_per_s?))) else {
+        return not_measured("Nothing was measured.");
+    };
+    let figures = format!("{}; the best is {} ({best}).", units::rate(own), units::rate(most));
+    (Verdict::of(most <= own * (1.0 + NOTICEABLE)), figures)
+}
+
+/// Rates of these blocks against that of 128 KiB.
+fn against(found: &Findings, blocks: &[u64], holds: fn(f64) -> bool) -> Judgement {
+    let Some(own) = found.rate(Way::PUBLISHED) else { return not_measured("It was not measured.") };
+    let mut verdict = Verdict::Holds;
+    let mut figures = Vec::new();
+    for &block_bytes in blocks {
+        let way = Way::Threads { block_bytes, queue: PUBLISHED_QUEUE };
+        let Some(rate) = found.rate(way) else {
+            let why = found.rows.iter().find(|row| row.way == way).and_then(|row| row.left_out.clone());
+            return not_measured(why.unwrap_or_else(|| "It was not measured.".to_owned()));
+        };
+        figures.push(format!("{} with {}", units::percent(rate / own), units::bytes_binary(block_bytes)));
+        if !holds(rate / own) {
+            verdict = Verdict::DoesNotHold;
+        }
+    }
+    (verdict, format!("Of the rate with 128 KiB: {}.", figures.join(", ")))
+}
+
+fn queues(found: &Findings) -> Judgement {
+    let rate = |queue| found.rate(Way::Threads { block_bytes: PUBLISHED_BLOCK_BYTES, queue });
+    let rates = QUEUES.map(rate);
+    let [Some(one), Some(ten), Some(thousand)] = rates else { return not_measured("Not all were measured.") };
+    let holds = [one, thousand].iter().all(|rate| (rate / ten - 1.0).abs() <= NOTICEABLE);
+    let figures = format!(
+        "{} of it with a queue of 1, {} with one of 1000.",
+        units::percent(one / ten),
+        units::percent(thousand / ten)
+    );
+    (Verdict::of(holds), figures)
+}
+
+fn rated(found: &Findings, rating: Option<f64>, option: &str) -> Judgement {
+    let Some(rating) = rating else {
+        return not_measured(format!("What the drive is rated at is not known: name it with {option}."));
+    };
+    if found.is_within_disks {
+        return not_measured("The copy stays within one drive: name another with --to.");
+    }
+    let Some(rate) = found.rate(Way::PUBLISHED) else { return not_measured("It was not measured.") };
+    let least = if option == "--rated-write" { 0.95 } else { 1.0 };
+    let figures = format!("{} of {}.", units::percent(rate / rating), units::rate(rating));
+    (Verdict::of(rate / rating >= least), figures)
+}
+
+fn from_memory(found: &Findings) -> Judgement {
+    let Some(cold) = found.rate(Way::Cp) else { return not_measured("Nothing was copied cold.") };
+    let rate = |cached: &Cached| Some(found.file_bytes as f64 / cached.seconds?);
+    let rates: Vec<f64> = found.cached.iter().filter_map(rate).collect();
+    let [fits, does_not] = rates.as_slice() else {
+        let why = found.cached.iter().find_map(|cached| cached.left_out.clone());
+        return not_measured(
+            why.map_or_else(|| "Not measured.".to_owned(), |why| format!("Not measured: {why}.")),
+        );
+    };
+    let holds = *fits >= cold * (1.0 + SIGNIFICANT) && *does_not < cold * (1.0 + SIGNIFICANT);
+    let figures = format!(
+        "cp copies at {} cold, at {} when the source fits into memory, at {} when it does not.",
+        units::rate(cold),
+        units::rate(*fits),
+        units::rate(*does_not)
+    );
+    (Verdict::of(holds), figures)
+}
+
+fn possible(found: &Findings) -> Judgement {
+    let Some(limit) = &found.limit else { return not_measured("No limit is known.") };
+    let of_limit = found.rows.iter().filter_map(|row| Some((row.way, row.of_limit?)));
+    let Some((way, most)) = of_limit.max_by(|one, other| one.1.total_cmp(&other.1)) else {
+        return not_measured("Nothing was measured.");
+    };
+    let figures = format!("At most {} of {} ({}).", units::percent(most), limit.what, way.label());
+    (Verdict::of(most <= 1.0), figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Row;
+    use super::super::ways::BLOCKS;
+    use super::*;
+    use crate::frame::judged;
+
+    /// Every block at this rate in MB/s, with 1 KiB, 1 GiB and a queue of 1 at their own.
+    fn found(small: f64, large: f64, queue: f64) -> Findings {
+        let rate = |way| match way {
+            Way::Threads { block_bytes: 1024, .. } => small,
+            Way::Threads { block_bytes, .. } if block_bytes == BLOCKS[7] => large,
+            Way::Threads { queue: 1, .. } => queue,
+            _ => 200.0,
+        };
+        let row = |way: Way| Row {
+            way,
+            label: way.label(),
+            seconds: Some(1.0),
+            bytes_per_s: Some(rate(way) * 1e6),
+            of_limit: Some(2.0 * rate(way) / 600.0),
+            runs: vec![1.0],
+            left_out: None,
+        };
+        Findings { rows: Way::all().into_iter().map(row).collect(), ..Findings::empty() }
+    }
+
+    fn verdict(found: &Findings, words: &str) -> Verdict {
+        let judged = judged(&CLAIMS, found);
+        judged.iter().find(|one| one.published.contains(words)).unwrap().verdict
+    }
+
+    #[test]
+    fn verdicts_follow_the_rates() {
+        let as_published = found(100.0, 50.0, 195.0);
+        for words in [
+            "128K and a queue",
+            "A queue of 1",
+            "close to optimal",
+            "1M to 8M",
+            "1K, hurt",
+            "1G, hurt",
+            "on par",
+        ] {
+            assert_eq!(verdict(&as_published, words), Verdict::Holds, "{words}");
+        }
+        let other = found(400.0, 300.0, 100.0);
+        for words in ["128K and a queue", "A queue of 1", "close to optimal", "1K, hurt", "1G, hurt"] {
+            assert_eq!(verdict(&other, words), Verdict::DoesNotHold, "{words}");
+        }
+        for words in ["WSL", "98.4%", "105%", "cable", "fit into memory"] {
+            assert_eq!(verdict(&as_published, words), Verdict::NotMeasured, "{words}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_rate_is_seen_to_come_and_go() {
+        let cached = |seconds: [f64; 2]| {
+            let one = |(data_of_memory, seconds)| Cached {
+                data_of_memory,
+                memory_bytes: 1,
+                seconds: Some(seconds),
+                left_out: None,
+            };
+            let cached = super::super::cached::SHARES.into_iter().zip(seconds).map(one).collect();
+            Findings { cached, file_bytes: 200_000_000, ..found(100.0, 50.0, 195.0) }
+        };
+        assert_eq!(verdict(&cached([0.3, 1.0]), "fit into memory"), Verdict::Holds);
+        assert_eq!(verdict(&cached([1.0, 1.0]), "fit into memory"), Verdict::DoesNotHold);
+        assert_eq!(verdict(&cached([0.3, 0.3]), "fit into memory"), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn its_own_figures_show_what_it_concludes_from_them() {
+        for one in judged(&CLAIMS, &Findings::empty()) {
+            assert_ne!(one.verdict_of_published, Verdict::DoesNotHold, "{one:?}");
+            assert!(one.verdict == Verdict::NotMeasured && !one.here.is_empty(), "{one:?}");
+        }
+    }
+}

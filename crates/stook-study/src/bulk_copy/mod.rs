@@ -1,0 +1,402 @@
+//! The study of copies of large files: block, queue, and what caches make of a benchmark.
+
+mod cached;
+mod conclusions;
+mod frame;
+mod page;
+pub mod published;
+pub mod ways;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stook::device::Attachment;
+use stook::engine::File;
+use stook::report::page::Page;
+use stook::report::stats::median;
+use stook::report::units;
+
+pub use self::cached::Cached;
+pub use self::ways::Way;
+use crate::cold::{Cold, Next};
+use crate::environment::Environment;
+use crate::frame::Frame;
+use crate::limit::sequential;
+use crate::sample::{check_space, remove, write_data};
+use crate::{Hooks, OptionError, Study, Text};
+
+/// The study.
+#[derive(Debug, Clone)]
+pub struct BulkCopy {
+    /// Where the source is made.
+    pub from: PathBuf,
+    /// Where it is copied to; may be the same directory.
+    pub to: PathBuf,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// Rounds.
+    pub rounds: usize,
+    /// What the source is rated at for reads, bytes per second.
+    pub rated_read_bytes_per_s: Option<f64>,
+    /// What the destination is rated at for writes.
+    pub rated_write_bytes_per_s: Option<f64>,
+    /// Whether the caches of other programs are left alone.
+    pub keep_caches: bool,
+}
+
+/// A way of copying, and what it took.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// How.
+    #[serde(flatten)]
+    pub way: Way,
+    /// Its name.
+    pub label: String,
+    /// The median of the rounds.
+    pub seconds: Option<f64>,
+    /// Bytes of the file ÷ that.
+    pub bytes_per_s: Option<f64>,
+    /// What passed ÷ the limit: reads and writes together where both are on the same disks.
+    pub of_limit: Option<f64>,
+    /// Every round.
+    pub runs: Vec<f64>,
+    /// Why it was not measured.
+    pub left_out: Option<String>,
+}
+
+/// What a rate is held against.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// The link, or reads in order.
+    pub what: String,
+    /// What fits through it.
+    pub bytes_per_s: f64,
+}
+
+/// What was found, as it is in `study.json` under `data`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Findings {
+    /// Every way.
+    pub rows: Vec<Row>,
+    /// Copies of a source that was read before.
+    pub cached: Vec<Cached>,
+    /// What rates are held against.
+    pub limit: Option<Limit>,
+    /// Whether source and destination lie on the same disks.
+    pub is_within_disks: bool,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// What the source is rated at.
+    pub rated_read_bytes_per_s: Option<f64>,
+    /// What the destination is rated at.
+    pub rated_write_bytes_per_s: Option<f64>,
+    /// Rounds.
+    pub rounds: usize,
+    /// How caches were emptied.
+    pub cold: String,
+    /// Where the source was.
+    #[serde(skip)]
+    pub from: PathBuf,
+    /// Where it was copied to.
+    #[serde(skip)]
+    pub to: PathBuf,
+    /// On what.
+    #[serde(skip)]
+    pub environment: Environment,
+}
+
+/// The study while it is measured.
+#[derive(Debug)]
+pub struct State {
+    place: Place,
+    cold: Cold,
+    limit: Option<Limit>,
+    is_within_disks: bool,
+    ways: Vec<(Way, Vec<f64>, Option<String>)>,
+    cached: Vec<Cached>,
+    rounds: usize,
+}
+
+/// What is made, and removed in the end.
+#[derive(Debug)]
+struct Place {
+    source: PathBuf,
+    copies: PathBuf,
+}
+
+/// The directory that is made in --from, and the one in --to.
+const SOURCE: &str = "stook-bulk-copy-source";
+const COPIES: &str = "stook-bulk-copy-copies";
+/// The name of the file in both.
+const FILE: &str = "data";
+
+impl Place {
+    fn make(study: &BulkCopy) -> anyhow::Result<Self> {
+        let place = Self { source: study.from.join(SOURCE), copies: study.to.join(COPIES) };
+        for directory in [&place.source, &place.copies] {
+            remove_old(directory)?;
+            fs::create_dir(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        }
+        Ok(place)
+    }
+
+    fn from(&self) -> PathBuf {
+        self.source.join(FILE)
+    }
+
+    fn to(&self) -> PathBuf {
+        self.copies.join(FILE)
+    }
+}
+
+/// Removes what a run left that was killed: a directory with nothing in it but the file.
+fn remove_old(directory: &Path) -> anyhow::Result<()> {
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
+        let name = entry.with_context(|| format!("cannot list {}", directory.display()))?.file_name();
+        anyhow::ensure!(name == FILE, "{} has something else in it: {}", directory.display(), name.display());
+    }
+    remove(directory)
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // However the study ends. What cannot be removed is replaced by the next run.
+        let _ = fs::remove_dir_all(&self.source);
+        let _ = fs::remove_dir_all(&self.copies);
+    }
+}
+
+impl Study for BulkCopy {
+    type State = State;
+    type Findings = Findings;
+
+    const NAME: &'static str = "bulk-copy";
+    const EMBEDDED: &'static str = "The times of every round are";
+
+    fn check(&self) -> anyhow::Result<()> {
+        let wrong = |why: String| Err(OptionError::new(why).into());
+        for directory in [&self.from, &self.to] {
+            if !directory.is_dir() {
+                return wrong(format!("{}: expected a directory", directory.display()));
+            }
+        }
+        if self.rounds == 0 {
+            return wrong("expected one round or more".to_owned());
+        }
+        if self.file_bytes == 0 {
+            return wrong("--size: expected a file that is not empty".to_owned());
+        }
+        let ratings = [self.rated_read_bytes_per_s, self.rated_write_bytes_per_s];
+        if ratings.into_iter().flatten().any(|rating| !(rating > 0.0 && rating.is_finite())) {
+            return wrong("expected a rating of more than 0".to_owned());
+        }
+        // Where both are the same, both lie there at once.
+        let context = "the file of --size does not fit";
+        check_space(&self.from, self.file_bytes.saturating_mul(2)).context(context)?;
+        check_space(&self.to, self.file_bytes).context(context)
+    }
+
+    fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
+        let place = Place::make(self)?;
+        hooks.note(&format!(
+            "Writing a file of {} in {}",
+            units::bytes_binary(self.file_bytes),
+            self.from.display()
+        ));
+        write_data(&place.from(), self.file_bytes, || hooks.check())?;
+        let source = File::open(place.from())?;
+        source.sync_data()?;
+        let cold = match self.keep_caches {
+            true => Cold::Files("they were to be left alone".to_owned()),
+            false => Cold::detect(),
+        };
+        let [from, to] = [&self.from, &self.to].map(|path| Attachment::of(path));
+        let limit = limit(&from, &place)?;
+        let is_within_disks = same_file_system(&self.from, &self.to)? || from.is_same_disks(&to);
+        let free = free_memory_bytes()?;
+        let ways = Way::all().into_iter().map(|way| (way, Vec::new(), too_large(way, self.file_bytes, free)));
+        Ok(State { place, cold, limit, is_within_disks, ways: ways.collect(), cached: Vec::new(), rounds: 0 })
+    }
+
+    fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        state.rounds += 1;
+        hooks.note(&format!("Round {} of {}", state.rounds, self.rounds));
+        let (from, to) = (state.place.from(), state.place.to());
+        let paths = [from.clone()];
+        for (way, runs, left_out) in &mut state.ways {
+            if left_out.is_some() {
+                continue;
+            }
+            hooks.check()?;
+            state.cold.prepare(Next { paths: &paths, memory_bytes: way.memory_bytes(self.file_bytes) })?;
+            let seconds = way.copy(&from, &to).with_context(|| way.label())?;
+            // Once for each way, and outside of the time.
+            if runs.is_empty() {
+                ways::compare(&from, &to).with_context(|| way.label())?;
+            }
+            runs.push(seconds);
+            hooks.note(&format!("{}: {}", way.label(), units::rate(self.file_bytes as f64 / seconds)));
+            remove(&to)?;
+        }
+        Ok(())
+    }
+
+    /// Each copy of the first round was compared with its source right after it was made, because
+    /// there is no room for all of them.
+    fn check_bytes(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        let (from, to) = (state.place.from(), state.place.to());
+        let paths = [from.clone()];
+        for share in cached::SHARES {
+            hooks.check()?;
+            let prepare = || state.cold.prepare(Next { paths: &paths, memory_bytes: 0 });
+            let cached = cached::measure(&from, &to, self.file_bytes, share, prepare)?;
+            if cached.seconds.is_some() {
+                ways::compare(&from, &to)?;
+            }
+            remove(&to)?;
+            state.cached.push(cached);
+        }
+        Ok(())
+    }
+
+    fn wants_round(&self, state: &State, _: &dyn Hooks) -> bool {
+        state.rounds < self.rounds
+    }
+
+    fn conclude(&self, state: State) -> anyhow::Result<Findings> {
+        let passes = if state.is_within_disks { 2.0 } else { 1.0 };
+        let row = |(way, runs, left_out): (Way, Vec<f64>, Option<String>)| {
+            let seconds = median(&runs).ok();
+            let bytes_per_s = seconds.map(|seconds| self.file_bytes as f64 / seconds);
+            let of_limit = bytes_per_s.zip(state.limit.as_ref());
+            let of_limit = of_limit.map(|(rate, limit)| passes * rate / limit.bytes_per_s);
+            Row { way, label: way.label(), seconds, bytes_per_s, of_limit, runs, left_out }
+        };
+        Ok(Findings {
+            rows: state.ways.into_iter().map(row).collect(),
+            cached: state.cached,
+            limit: state.limit,
+            is_within_disks: state.is_within_disks,
+            file_bytes: self.file_bytes,
+            rated_read_bytes_per_s: self.rated_read_bytes_per_s,
+            rated_write_bytes_per_s: self.rated_write_bytes_per_s,
+            rounds: state.rounds,
+            cold: state.cold.describe(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            environment: Environment::of(&self.to),
+        })
+    }
+
+    fn frame(findings: &Findings) -> Frame {
+        frame::frame(findings)
+    }
+
+    fn text(findings: &Findings) -> Vec<Text> {
+        page::text(findings)
+    }
+
+    fn page(findings: &Findings) -> Page {
+        page::page(findings)
+    }
+}
+
+/// The link of the source, or what reads in order bring: the file was just written, and its pages
+/// are given up before.
+fn limit(from: &Attachment, place: &Place) -> anyhow::Result<Option<Limit>> {
+    if let (Some(what), Some(bytes_per_s)) = (from.link_in_words(), from.read_limit_bytes_per_s()) {
+        return Ok(Some(Limit { what, bytes_per_s }));
+    }
+    File::open(place.from())?.drop_cached()?;
+    let speed = sequential(&[place.from()], false)?;
+    let what = "reads in order past the page cache".to_owned();
+    Ok(Some(Limit { what, bytes_per_s: speed.bytes_per_s() }))
+}
+
+fn same_file_system(one: &Path, other: &Path) -> anyhow::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |path: &Path| {
+        fs::metadata(path)
+            .map(|metadata| metadata.dev())
+            .with_context(|| format!("cannot look at {}", path.display()))
+    };
+    Ok(device(one)? == device(other)?)
+}
+
+/// A way that would need more than a quarter of the free memory is left out.
+fn too_large(way: Way, file_bytes: u64, free: u64) -> Option<String> {
+    let needed = way.memory_bytes(file_bytes);
+    (needed > free / 4).then(|| {
+        format!(
+            "It needs {} of memory, and {} are free.",
+            units::bytes_binary(needed),
+            units::bytes_binary(free)
+        )
+    })
+}
+
+fn free_memory_bytes() -> anyhow::Result<u64> {
+    let path = "/proc/meminfo";
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    Ok(kib.with_context(|| format!("{path} does not say what is available"))? * 1024)
+}
+
+#[cfg(test)]
+impl Findings {
+    /// Nothing was measured.
+    fn empty() -> Self {
+        Self {
+            rows: Vec::new(),
+            cached: Vec::new(),
+            limit: Some(Limit { what: "a link".to_owned(), bytes_per_s: 600e6 }),
+            is_within_disks: true,
+            file_bytes: 1 << 30,
+            rated_read_bytes_per_s: None,
+            rated_write_bytes_per_s: None,
+            rounds: 1,
+            cold: String::new(),
+            from: PathBuf::new(),
+            to: PathBuf::new(),
+            environment: Environment::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_run_left_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let old = place.path().join(COPIES);
+        remove_old(&old).unwrap();
+        fs::create_dir(&old).unwrap();
+        fs::write(old.join(FILE), "left").unwrap();
+        fs::write(old.join("mine"), "precious").unwrap();
+        assert!(remove_old(&old).unwrap_err().to_string().contains("mine"));
+        assert!(old.join(FILE).exists());
+        fs::remove_file(old.join("mine")).unwrap();
+        remove_old(&old).unwrap();
+        assert!(!old.exists());
+    }
+
+    #[test]
+    fn blocks_that_do_not_fit_into_memory_are_left_out_with_the_reason() {
+        let way = Way::Threads { block_bytes: 1 << 30, queue: 10 };
+        assert_eq!(too_large(way, 1 << 30, 8 << 30), None);
+        assert_eq!(
+            too_large(way, 1 << 30, 2 << 30).unwrap(),
+            "It needs 1.00 GiB of memory, and 2.00 GiB are free."
+        );
+        assert_eq!(too_large(Way::Cp, 1 << 40, 1 << 30), None);
+        assert!(free_memory_bytes().unwrap() > 0);
+    }
+}

@@ -1,0 +1,123 @@
+//! The study of large copies on a terminal and as a page.
+
+use stook::report::chart::{Axis, Bar, Bars, Lines, Point, Series, TickFormat};
+use stook::report::page::{Block, Figure, Page};
+use stook::report::table::{Table, Tone};
+use stook::report::units;
+
+use super::frame::mark;
+use super::ways::{PUBLISHED_QUEUE, Way};
+use super::{Findings, Row};
+use crate::Text;
+use crate::text::numbers;
+
+pub(super) fn text(findings: &Findings) -> Vec<Text> {
+    let mut text = vec![Text::line(limit(findings)), Text::Table(table(findings, ""))];
+    text.extend(Text::titled("A source that was read just before, by cp", cached(findings, "")));
+    text
+}
+
+pub(super) fn page(findings: &Findings) -> Page {
+    Page::new("Copying a large file")
+        .lead(super::frame::frame(findings).verdict)
+        .lead("One large file was copied in every way in turn, cold, down to the medium, and compared with its source.")
+        .section("", vec![Block::Figures(figures(findings))])
+        .section("Every way", vec![Block::Bars(bars(findings)), Block::Table(table(findings, "")), Block::Text(limit(findings))])
+        .section("The size of the block", vec![Block::Lines(blocks(findings))])
+        .section("What memory makes of a benchmark", vec![
+            Block::Text(
+                "cp copies a source that was read just before, in a control group with so much memory that the file is 0.3 \
+                 of it, and then 2.3. In the first the source comes out of memory, and the rate says nothing about the \
+                 device."
+                    .to_owned(),
+            ),
+            Block::Table(cached(findings, "")),
+        ])
+}
+
+fn limit(findings: &Findings) -> String {
+    let passes = if findings.is_within_disks {
+        "Twice each rate, read and written on the same disks,"
+    } else {
+        "Each rate"
+    };
+    match &findings.limit {
+        Some(limit) => format!(
+            "{passes} is held against {} ({}). What is above 100% of that did not come from the device: it is marked as \
+             cached.",
+            limit.what,
+            units::rate(limit.bytes_per_s)
+        ),
+        None => "No limit is known that rates could be held against.".to_owned(),
+    }
+}
+
+fn figures(findings: &Findings) -> Vec<Figure> {
+    let figure = |way: Way| Some(Figure { value: units::rate(findings.rate(way)?), label: way.label() });
+    [Way::PUBLISHED, Way::Stook, Way::Cp].into_iter().filter_map(figure).collect()
+}
+
+fn tone(row: &Row) -> Tone {
+    match row.way {
+        Way::PUBLISHED => Tone::Highlight,
+        Way::Threads { .. } => Tone::Plain,
+        Way::Stook | Way::Cp => Tone::Muted,
+    }
+}
+
+fn bars(findings: &Findings) -> Bars {
+    let bar = |row: &Row| {
+        Some(Bar::new(row.label.clone(), (row.bytes_per_s? / 1e6).round()).tone(tone(row)).detail(mark(row)))
+    };
+    Bars::new("Rate of copying, cold", "MB/s", findings.rows.iter().filter_map(bar).collect())
+}
+
+fn blocks(findings: &Findings) -> Lines {
+    let point = |row: &Row| match row.way {
+        Way::Threads { block_bytes, queue: PUBLISHED_QUEUE } => {
+            Some(Point::new(block_bytes as f64, row.bytes_per_s? / 1e6))
+        }
+        _ => None,
+    };
+    let points: Vec<Point> = findings.rows.iter().filter_map(point).collect();
+    let x = Axis::logarithmic("Block")
+        .format(TickFormat::BytesBinary)
+        .ticks(super::ways::BLOCKS.map(|block| block as f64));
+    let series = vec![Series::new("two threads, queue 10", points).tone(Tone::Highlight)];
+    Lines::new("Rate against the size of the block", x, Axis::linear("MB/s"), series).id("bulk-block")
+}
+
+fn table(findings: &Findings, caption: &str) -> Table {
+    let none = || "–".to_owned();
+    let head = numbers(caption, ["", "Time", "MB/s", "MiB/s", "Of the limit", ""]);
+    findings.rows.iter().fold(head, |table, row| {
+        let rate = |unit: f64| row.bytes_per_s.map_or_else(none, |rate| format!("{:.1}", rate / unit));
+        let last = row.left_out.clone().unwrap_or_else(|| mark(row).to_owned());
+        let cells = [
+            row.label.clone(),
+            row.seconds.map_or_else(none, |seconds| format!("{seconds:.3} s")),
+            rate(1e6),
+            rate(f64::from(1 << 20)),
+            row.of_limit.map_or_else(none, units::percent),
+            last,
+        ];
+        table.row(cells, tone(row))
+    })
+}
+
+fn cached(findings: &Findings, caption: &str) -> Table {
+    let head = numbers(caption, ["File ÷ memory", "Memory", "MB/s", "Of the rate when cold", ""]);
+    let cold = findings.rate(Way::Cp);
+    findings.cached.iter().fold(head, |table, one| {
+        let rate = one.seconds.map(|seconds| findings.file_bytes as f64 / seconds);
+        let share = rate.zip(cold).map(|(rate, cold)| units::percent(rate / cold));
+        let cells = [
+            format!("{:.1}", one.data_of_memory),
+            units::bytes_binary(one.memory_bytes),
+            rate.map_or_else(|| "–".to_owned(), |rate| format!("{:.1}", rate / 1e6)),
+            share.unwrap_or_else(|| "–".to_owned()),
+            one.left_out.clone().unwrap_or_default(),
+        ];
+        table.row(cells, Tone::Plain)
+    })
+}

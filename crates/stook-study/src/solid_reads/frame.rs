@@ -1,0 +1,189 @@
+//! What all studies say, of this one.
+
+use stook::report::units;
+
+use super::archives::{ARCHIVE_BYTES, Order, Shape};
+use super::conclusions::{CLAIMS, break_even};
+use super::published::{DISK, DOCUMENT, JOBS, NVME, SATA, TEXT};
+use super::{Findings, Job};
+use crate::frame::{Beside, Contradiction, Elsewhere, Frame, Step, judged};
+
+const NONE: &str = "–";
+
+pub(super) fn frame(findings: &Findings) -> Frame {
+    Frame {
+        verdict: verdict(findings),
+        document: DOCUMENT,
+        tables: tables(findings),
+        plots: Vec::new(),
+        procedure: procedure(findings),
+        conclusions: judged(&CLAIMS, findings),
+        contradictions: CONTRADICTIONS.into(),
+        elsewhere: ELSEWHERE.into(),
+        environment: findings.environment.clone(),
+        facts: Vec::new(),
+    }
+}
+
+fn verdict(findings: &Findings) -> String {
+    let small = Shape::Files { file_bytes: 128 << 10 };
+    let share = |order| {
+        let share = findings.against_whole(small, order);
+        share.map_or_else(|| NONE.to_owned(), units::percent)
+    };
+    format!(
+        "An archive of 512 files of 128 KiB is read at {} of the rate of one file when they are read one after the other, \
+         and at {} with 16 reads at once. {}",
+        share(Order::InTurn),
+        share(Order::AtOnce),
+        break_even(findings)
+    )
+}
+
+fn rate(rate: Option<f64>) -> String {
+    rate.map_or_else(|| NONE.to_owned(), units::rate)
+}
+
+fn tables(findings: &Findings) -> Vec<Beside> {
+    // The blocks that the rows of its tables stand for; one of them has a row more.
+    let four = [ARCHIVE_BYTES, 4 << 20, 1 << 20, 128 << 10];
+    let five = [ARCHIVE_BYTES, 4 << 20, 1 << 20, 512 << 10, 128 << 10];
+    let job =
+        |block_bytes: Option<u64>| findings.jobs.iter().find(|job| Some(job.block_bytes) == block_bytes);
+    let believed = |job: &&Job| !job.state.is_invalid();
+    let jobs = |row: usize| {
+        let job = job(four.get(row).copied());
+        [rate(job.filter(believed).map(|job| job.bytes_per_s)), rate(job.and_then(|job| job.fio_bytes_per_s))]
+    };
+    let real = |block_bytes: Option<u64>| {
+        let shape = block_bytes.map(|file_bytes| Shape::Files { file_bytes });
+        [Order::InTurn, Order::AtOnce].map(|order| {
+            let row = findings.rows.iter().find(|row| Some(row.shape) == shape && row.order == order);
+            rate(row.map(|row| row.bytes_per_s))
+        })
+    };
+    // Ours are of one kind of device.
+    let class = |row: Option<u64>, matches: bool| {
+        let [turn, once] = real(row);
+        if matches {
+            let ratio = row.and_then(|block_bytes| match block_bytes {
+                ARCHIVE_BYTES => Some(1.0),
+                other => findings.job_against_first(other),
+            });
+            let ours = job(row).filter(believed).map(|job| job.bytes_per_s);
+            let ratio = ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{ratio:.2}x"));
+            [rate(ours), ratio, turn, once]
+        } else {
+            [NONE; 4].map(str::to_owned)
+        }
+    };
+    let columns = ["Here, the job", "Against the first", "Real files, in turn", "16 at once"];
+    let rotates = findings.environment.rotates == Some(true);
+    let is_nvme = findings.environment.device.starts_with("nvme");
+    vec![
+        Beside::new(JOBS, ["Here", "Here, fio"], jobs),
+        Beside::new(DISK, columns, |row| class(four.get(row).copied(), rotates)),
+        Beside::new(SATA, columns, |row| class(five.get(row).copied(), !rotates && !is_nvme)),
+        Beside::new(NVME, columns, |row| class(four.get(row).copied(), is_nvme)),
+        Beside::new(TEXT, ["Here"], |row| {
+            [if row < 4 { ["32", "16", "17", "64 MiB"][row] } else { NONE }.to_owned()]
+        }),
+    ]
+}
+
+fn procedure(findings: &Findings) -> Vec<Step> {
+    let fio = findings.fio.clone().unwrap_or_else(|| "fio, which is not installed".to_owned());
+    vec![
+        Step::same(
+            "Random reads past the page cache: 64M at depth 1, 4M at 16, 1M at 64, 128K at 512",
+            "The same",
+        ),
+        Step::other(
+            "512K, which stands in one table and in no job",
+            "At depth 128",
+            "its depth is taken to be the number of files, as in the others",
+        ),
+        Step::other(
+            "One file of 32G",
+            format!("One file of {}", units::bytes_binary(findings.file_bytes)),
+            "--size 32G makes it as long",
+        ),
+        Step::other(
+            "fio, libaio",
+            format!("`stook bench` with its checks, and {fio} with io_uring"),
+            "a figure that no check could be made of is no finding",
+        ),
+        Step::other(
+            "No file is opened: the jobs stand for files",
+            format!(
+                "Also {} archives of real files of each shape, 64 MiB each, read whole",
+                findings.archives
+            ),
+            "a program that reads an archive opens its files",
+        ),
+        Step::other(
+            "All reads of an archive are in flight at once",
+            "Real files are read one after the other, with opening counted and not; and with 16 reads at once",
+            "a program that reads a file in one go asks for one thing after another",
+        ),
+        Step::other(
+            "Archives are emulated by 100%",
+            "And by 10% and 50%, and its example of 17 files",
+            "its text says that this is what is usual",
+        ),
+        Step::other(
+            "A merged copy is recommended",
+            "One is made, and its cost and gain are counted",
+            "it is not measured there",
+        ),
+        Step::other(
+            "Three devices: hard disk, SATA, NVMe",
+            findings.environment.device.clone(),
+            "the others are not here: their tables have a dash",
+        ),
+        Step::other(
+            "Caches are not spoken of: the jobs pass them by",
+            findings.cold.clone(),
+            "real files are read through the page cache",
+        ),
+        Step::other(
+            "How many runs is not stated",
+            format!("{} rounds; medians", findings.rounds),
+            "single figures are noise",
+        ),
+    ]
+}
+
+const CONTRADICTIONS: [Contradiction; 5] = [
+    Contradiction {
+        section: "Introduction, Solid State Storage (SATA)",
+        says: "on SSDs there is no impact, or a slight improvement",
+        but: "by its table of the SATA SSD 512 files of 128K come to 0.90",
+    },
+    Contradiction {
+        section: "Test Setup",
+        says: "the jobs are 16, 64 and 512 files",
+        but: "each reads random places of one file, which is open, with as many reads at once as there would be files",
+    },
+    Contradiction {
+        section: "Test Setup, Solid State Storage (SATA)",
+        says: "these are the jobs",
+        but: "128 files of 512KB stand in one table, and no job is given for them",
+    },
+    Contradiction {
+        section: "Solid State Storage (NVME)",
+        says: "64 files of 1MB come to 1.05x",
+        but: "3618 ÷ 3466 is 1.04",
+    },
+    Contradiction {
+        section: "Solid State Storage (NVME)",
+        says: "the device is a SanDisk",
+        but: "and a Samsung SSD 980 PRO, in the same line",
+    },
+];
+
+const ELSEWHERE: [Elsewhere; 1] = [Elsewhere {
+    what: "Stitched files of these shapes against one file with the same bytes were measured by us on another machine. \
+           Those figures are ours, and not published.",
+    written_in: "docs/BENCHMARKS.md",
+}];

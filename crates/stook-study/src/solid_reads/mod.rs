@@ -1,0 +1,392 @@
+//! The study of archives that are read out of many files: the published jobs of fio, and then real
+//! files, one after another and at once.
+
+pub mod archives;
+mod conclusions;
+mod frame;
+mod page;
+pub mod published;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use stook::bench::gates::State as GateState;
+use stook::bench::{self, Bench, Pattern, Workload, fresh_seed};
+use stook::engine::Backend;
+use stook::report::page::Page;
+use stook::report::stats::median;
+use stook::report::units;
+
+use self::archives::{ARCHIVE_BYTES, Archive, Files};
+pub use self::archives::{Order, Shape};
+use crate::cold::{Cold, Next};
+use crate::environment::Environment;
+use crate::frame::Frame;
+use crate::limit::Fio;
+use crate::meter::Taken;
+use crate::sample::{check_space, remove, sync, write_data};
+use crate::{Hooks, OptionError, Study, Text};
+
+/// Blocks and depths of the published jobs, and one that stands in one of its tables only.
+pub const JOBS: [(u64, u32); 5] =
+    [(64 << 20, 1), (4 << 20, 16), (1 << 20, 64), (512 << 10, 128), (128 << 10, 512)];
+
+/// The study.
+#[derive(Debug, Clone)]
+pub struct SolidReads {
+    /// A directory on the storage that is measured.
+    pub work: PathBuf,
+    /// Length of the file of the jobs of fio.
+    pub file_bytes: u64,
+    /// Archives of each shape.
+    pub archives: u64,
+    /// How long each job is measured in each round.
+    pub time_s: f64,
+    /// Rounds.
+    pub rounds: u32,
+    /// Whether the caches of other programs are left alone.
+    pub keep_caches: bool,
+}
+
+/// A job.
+#[derive(Debug, Clone, Serialize)]
+pub struct Job {
+    /// Bytes of each read.
+    pub block_bytes: u64,
+    /// Reads in flight.
+    pub depth: u32,
+    /// Ours.
+    pub bytes_per_s: f64,
+    /// Whether the checks of `bench` believe it.
+    pub state: GateState,
+    /// Why not.
+    pub reasons: Vec<String>,
+    /// The same by fio; absent where it is not installed.
+    pub fio_bytes_per_s: Option<f64>,
+}
+
+/// A shape that was read in an order.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// How the archive is made up.
+    #[serde(flatten)]
+    pub shape: Shape,
+    /// How it was read.
+    pub order: Order,
+    /// Median of all archives and rounds, seconds for one.
+    pub seconds: f64,
+    /// Bytes ÷ that.
+    pub bytes_per_s: f64,
+    /// Every read.
+    pub runs: Vec<f64>,
+}
+
+/// An archive of many files made into one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Merged {
+    /// Making it, down to the medium, seconds.
+    pub made_s: f64,
+    /// What one read of it gains, seconds; below 0 where it loses.
+    pub gain_s: f64,
+    /// Reads after which it has paid; absent where it never does.
+    pub break_even_reads: Option<f64>,
+}
+
+/// What was found, as it is in `study.json` under `data`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Findings {
+    /// The published jobs.
+    pub jobs: Vec<Job>,
+    /// The version of fio.
+    pub fio: Option<String>,
+    /// Real files.
+    pub rows: Vec<Row>,
+    /// The archive of the smallest files, merged.
+    pub merged: Merged,
+    /// Length of the file of the jobs.
+    pub file_bytes: u64,
+    /// Archives of each shape.
+    pub archives: u64,
+    /// Rounds.
+    pub rounds: u32,
+    /// How caches were emptied.
+    pub cold: String,
+    /// On what.
+    #[serde(skip)]
+    pub environment: Environment,
+}
+
+/// The study while it is measured.
+pub struct State {
+    place: Place,
+    cold: Cold,
+    jobs: Vec<Job>,
+    rows: Vec<(Shape, Order, Vec<f64>)>,
+    merged: Option<f64>,
+    rounds: u32,
+}
+
+/// The directory that is made, and removed in the end.
+struct Place(PathBuf);
+
+const PLACE: &str = "stook-solid-reads";
+const MARKER: &str = "made-by-stook-study";
+
+impl Place {
+    fn make(work: &Path) -> anyhow::Result<Self> {
+        let directory = work.join(PLACE);
+        if directory.join(MARKER).is_file() {
+            // Of a run that was killed.
+            remove(&directory)?;
+        }
+        fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let place = Self(directory);
+        let marker = place.0.join(MARKER);
+        fs::write(&marker, "").with_context(|| format!("cannot write {}", marker.display()))?;
+        Ok(place)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("file")
+    }
+
+    fn files(&self) -> Files {
+        Files { directory: self.0.clone() }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // However the study ends. What cannot be removed is replaced by the next run.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl SolidReads {
+    fn bench(&self) -> Bench {
+        let base = Workload { ramp_s: 0.2_f64.min(self.time_s), seed: fresh_seed(), ..Workload::default() };
+        let cell = |(block_size, depth)| Workload {
+            pattern: Pattern::Random,
+            read_share: 100,
+            jobs: 1,
+            block_size,
+            depth,
+            time_s: Some(self.time_s),
+            ..base.clone()
+        };
+        Bench {
+            cells: JOBS.map(cell).into(),
+            rounds: self.rounds,
+            long_run_s: None,
+            file_bytes: self.file_bytes,
+            keep: false,
+            overwrite_file: false,
+            file_is_full: true,
+        }
+    }
+
+    /// Lengths of all files, and how many of each an archive needs at most.
+    fn kinds() -> Vec<(u64, u64)> {
+        let mut all: Vec<(u64, u64)> = Vec::new();
+        for (file_bytes, files) in Shape::ALL.into_iter().flat_map(Shape::kinds) {
+            match all.iter_mut().find(|(other, _)| *other == file_bytes) {
+                Some((_, most)) => *most = (*most).max(files),
+                None => all.push((file_bytes, files)),
+            }
+        }
+        all
+    }
+
+    fn needed_bytes(&self) -> u64 {
+        let archive: u64 = Self::kinds().iter().map(|(file_bytes, files)| file_bytes * files).sum();
+        // And a merged copy.
+        self.file_bytes.saturating_add(archive.saturating_mul(self.archives)).saturating_add(ARCHIVE_BYTES)
+    }
+
+    fn make_files(&self, place: &Place, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        let files = place.files();
+        for archive in 0..self.archives {
+            for (file_bytes, count) in Self::kinds() {
+                for number in 0..count {
+                    write_data(&files.path(file_bytes, archive, number), file_bytes, || hooks.check())?;
+                }
+            }
+        }
+        sync(&place.0)
+    }
+
+    fn run_jobs(&self, place: &Place, hooks: &dyn Hooks) -> anyhow::Result<Vec<Job>> {
+        let bench = self.bench();
+        let interrupted = || hooks.check().err().unwrap_or_else(|| bench::Error::Interrupted.into());
+        let observer = hooks.observer(&bench);
+        let result = match bench.run(&place.file(), &Backend::Auto, &*observer) {
+            Err(bench::Error::Interrupted) => return Err(interrupted()),
+            Ok(result) if result.interrupted => return Err(interrupted()),
+            result => result?,
+        };
+        let with_fio = Fio::version().is_some();
+        let mut jobs = Vec::new();
+        for cell in result.cells {
+            hooks.check()?;
+            let (block_bytes, depth) = (cell.workload.block_size, cell.workload.depth);
+            let fio = Fio {
+                pattern: "randread",
+                block_len: block_bytes as usize,
+                depth: depth as usize,
+                requests: Some((self.file_bytes / block_bytes).max(1)),
+                cached: false,
+            };
+            let fio = with_fio.then(|| fio.run(&[place.file()])).transpose()?;
+            jobs.push(Job {
+                block_bytes,
+                depth,
+                bytes_per_s: cell.total.bandwidth_bytes_per_s,
+                state: cell.state,
+                reasons: cell.reasons,
+                fio_bytes_per_s: fio.map(|speed| speed.bytes_per_s()),
+            });
+        }
+        Ok(jobs)
+    }
+}
+
+impl Study for SolidReads {
+    type State = State;
+    type Findings = Findings;
+
+    const NAME: &'static str = "solid-reads";
+    const EMBEDDED: &'static str = "The times of every read are";
+
+    fn check(&self) -> anyhow::Result<()> {
+        let wrong = |why: String| Err(OptionError::new(why).into());
+        if !self.work.is_dir() {
+            return wrong(format!("{}: expected a directory", self.work.display()));
+        }
+        if self.archives == 0 {
+            return wrong("--archives: expected one archive or more".to_owned());
+        }
+        if self.file_bytes < ARCHIVE_BYTES {
+            return wrong(format!(
+                "--size: expected a file of {} or more",
+                units::bytes_binary(ARCHIVE_BYTES)
+            ));
+        }
+        self.bench().check()?;
+        check_space(&self.work, self.needed_bytes()).context("the files of --size and --archives do not fit")
+    }
+
+    fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
+        let place = Place::make(&self.work)?;
+        hooks.note(&format!("Writing {}", units::bytes_binary(self.needed_bytes())));
+        write_data(&place.file(), self.file_bytes, || hooks.check())?;
+        self.make_files(&place, hooks)?;
+        let cold = match self.keep_caches {
+            true => Cold::Files("they were to be left alone".to_owned()),
+            false => Cold::detect(),
+        };
+        hooks.note("The jobs of fio");
+        let jobs = self.run_jobs(&place, hooks)?;
+        let rows =
+            Shape::ALL.into_iter().flat_map(|shape| Order::ALL.map(|order| (shape, order, Vec::new())));
+        Ok(State { place, cold, jobs, rows: rows.collect(), merged: None, rounds: 0 })
+    }
+
+    fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        state.rounds += 1;
+        hooks.note(&format!("Real files, round {} of {}", state.rounds, self.rounds));
+        let files = state.place.files();
+        for archive in 0..self.archives {
+            for (shape, order, runs) in &mut state.rows {
+                hooks.check()?;
+                let archive = Archive::new(*shape, &files, archive);
+                state.cold.prepare(Next { paths: archive.paths(), memory_bytes: ARCHIVE_BYTES })?;
+                runs.push(archive.read(*order)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A merged copy has the bytes of its files; and each read has counted its bytes.
+    fn check_bytes(&self, state: &mut State, _: &dyn Hooks) -> anyhow::Result<()> {
+        let files = state.place.files();
+        let archive = Archive::new(SMALLEST, &files, 0);
+        state.cold.prepare(Next { paths: archive.paths(), memory_bytes: ARCHIVE_BYTES })?;
+        let copy = state.place.0.join("merged");
+        let (taken, bytes) = Taken::by(|| {
+            let bytes = archive.bytes()?;
+            let context = || format!("cannot write {}", copy.display());
+            fs::write(&copy, &bytes).with_context(context)?;
+            fs::File::open(&copy).and_then(|file| file.sync_all()).with_context(context)?;
+            Ok(bytes)
+        })?;
+        let found = fs::read(&copy).with_context(|| format!("cannot read {}", copy.display()))?;
+        anyhow::ensure!(found == bytes, "{} has other bytes than its files", copy.display());
+        remove(&copy)?;
+        state.merged = Some(taken.seconds);
+        Ok(())
+    }
+
+    fn wants_round(&self, state: &State, _: &dyn Hooks) -> bool {
+        state.rounds < self.rounds
+    }
+
+    fn conclude(&self, state: State) -> anyhow::Result<Findings> {
+        let row = |(shape, order, runs): (Shape, Order, Vec<f64>)| {
+            let seconds = median(&runs)?;
+            anyhow::Ok(Row { shape, order, seconds, bytes_per_s: ARCHIVE_BYTES as f64 / seconds, runs })
+        };
+        let rows = state.rows.into_iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
+        let seconds = |shape| rows.iter().find(|row| (row.shape, row.order) == (shape, Order::InTurn));
+        let gain_s =
+            seconds(SMALLEST).zip(seconds(Shape::WHOLE)).map(|(many, one)| many.seconds - one.seconds);
+        let (made_s, gain_s) =
+            (state.merged.context("nothing was merged")?, gain_s.context("nothing was read")?);
+        Ok(Findings {
+            jobs: state.jobs,
+            fio: Fio::version(),
+            merged: Merged { made_s, gain_s, break_even_reads: (gain_s > 0.0).then(|| made_s / gain_s) },
+            rows,
+            file_bytes: self.file_bytes,
+            archives: self.archives,
+            rounds: state.rounds,
+            cold: state.cold.describe(),
+            environment: Environment::of(&self.work),
+        })
+    }
+
+    fn frame(findings: &Findings) -> Frame {
+        frame::frame(findings)
+    }
+
+    fn text(findings: &Findings) -> Vec<Text> {
+        page::text(findings)
+    }
+
+    fn page(findings: &Findings) -> Page {
+        page::page(findings)
+    }
+}
+
+/// The shape that a merged copy is made of.
+const SMALLEST: Shape = Shape::Files { file_bytes: 128 << 10 };
+
+impl Findings {
+    /// A shape against the whole archive, by its rate in this order.
+    fn against_whole(&self, shape: Shape, order: Order) -> Option<f64> {
+        let rate = |shape| {
+            self.rows.iter().find(|row| (row.shape, row.order) == (shape, order)).map(|row| row.bytes_per_s)
+        };
+        Some(rate(shape)? / rate(Shape::WHOLE)?)
+    }
+
+    /// A job against the first, if both are believed.
+    fn job_against_first(&self, block_bytes: u64) -> Option<f64> {
+        let rate = |block_bytes| {
+            let job = self.jobs.iter().find(|job| job.block_bytes == block_bytes)?;
+            (!job.state.is_invalid()).then_some(job.bytes_per_s)
+        };
+        Some(rate(block_bytes)? / rate(ARCHIVE_BYTES)?)
+    }
+}

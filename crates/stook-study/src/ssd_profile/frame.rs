@@ -1,0 +1,210 @@
+//! What all studies say, of this one.
+
+use stook::report::units::{bytes_binary, significant};
+
+use super::cells::{Cell, Part, Profile};
+use super::published::{self, BLOCKS, DEPTHS, MIXES, TEXT};
+use super::{Findings, page};
+use crate::frame::{Beside, Contradiction, Frame, Plot, Step};
+use crate::text::duration_s;
+
+const NONE: &str = "–";
+
+pub(super) fn frame(findings: &Findings) -> Frame {
+    Frame {
+        verdict: findings.verdict.clone(),
+        document: published::DOCUMENT,
+        tables: tables(findings),
+        plots: PLOTS.into(),
+        procedure: procedure(findings),
+        conclusions: findings.conclusions.clone(),
+        contradictions: CONTRADICTIONS.into(),
+        elsewhere: Vec::new(),
+        environment: findings.environment.clone(),
+        facts: page::facts(&findings.result),
+    }
+}
+
+/// Our columns: in order, as published, and then at random places.
+const HERE: [&str; 6] =
+    ["Here, in order: IOPS", "MB/s", "Latency (µs)", "Here, at random: IOPS", "MB/s", "Latency (µs)"];
+
+fn tables(findings: &Findings) -> Vec<Beside> {
+    let both = [&findings.sequential, &findings.profile];
+    let list = |pick: fn(&Profile) -> &Vec<Cell>, row: usize| {
+        let cells = both.map(|profile| pick(profile).get(row));
+        let parts = cells.map(|cell| cell.filter(|cell| cell.counts()).map(super::cells::whole));
+        six(parts)
+    };
+    vec![
+        Beside::new(BLOCKS, HERE, |row| list(|profile| &profile.blocks, row)),
+        Beside::new(MIXES, MIX_HERE, |row| mix(&findings.sequential, row)),
+        Beside::new(DEPTHS, HERE, |row| list(|profile| &profile.depths, row)),
+        Beside::new(TEXT, ["Here"], |row| [small_writes(findings, row)]),
+    ]
+}
+
+fn figures(part: Option<Part>) -> [String; 3] {
+    part.map_or_else(
+        || [NONE; 3].map(str::to_owned),
+        |part| {
+            [
+                significant(part.rate_per_s),
+                significant(part.bandwidth_bytes_per_s / 1e6),
+                significant(part.latency_mean_s * 1e6),
+            ]
+        },
+    )
+}
+
+fn six(parts: [Option<Part>; 2]) -> [String; 6] {
+    let [[a, b, c], [d, e, f]] = parts.map(figures);
+    [a, b, c, d, e, f]
+}
+
+const MIX_HERE: [&str; 8] = [
+    "Here, in order: read IOPS",
+    "MB/s",
+    "Latency (µs)",
+    "Write IOPS",
+    "MB/s",
+    "Latency (µs)",
+    "Normalised read",
+    "Normalised write",
+];
+
+fn mix(profile: &Profile, row: usize) -> [String; 8] {
+    let cell = profile.mixes.get(row).filter(|cell| cell.counts());
+    let parts = [cell.and_then(|cell| cell.read), cell.and_then(|cell| cell.write)];
+    let share = f64::from(cell.map_or(0, |cell| cell.read_share)) / 100.0;
+    let [[a, b, c], [d, e, f]] = parts.map(figures);
+    let normalised = |part: Option<Part>, share: f64| {
+        part.map_or_else(|| NONE.to_owned(), |part| significant(part.rate_per_s / share))
+    };
+    let [reads, writes] = parts;
+    [a, b, c, d, e, f, normalised(reads, share), normalised(writes, 1.0 - share)]
+}
+
+/// Only the first two of the figures in the text are measured here.
+fn small_writes(findings: &Findings, row: usize) -> String {
+    let cell = findings.sequential.small_writes.as_ref().filter(|cell| cell.counts());
+    match (cell, row) {
+        (Some(cell), 0) => significant(cell.rate_per_s.value),
+        (Some(cell), 1) => duration_s(cell.latency_mean_s),
+        _ => NONE.to_owned(),
+    }
+}
+
+const PLOTS: [Plot; 6] = [
+    Plot {
+        section: "Latency, Block Size",
+        shows: "Latency against block size",
+        here: "“Mean latency of a read against the size of its block”",
+    },
+    Plot {
+        section: "Latency, Read/Write ratio",
+        shows: "Latency against the ratio of reads to writes",
+        here: "“Mean latency of reads and of writes against the mix”",
+    },
+    Plot {
+        section: "Latency, I/O queue",
+        shows: "Latency against queue depth",
+        here: "“Mean latency against depth”",
+    },
+    Plot {
+        section: "Bandwidth, Block Size",
+        shows: "IOPS and MB/s against block size",
+        here: "“Reads per second” and “Bandwidth” against the size of the block",
+    },
+    Plot {
+        section: "Bandwidth, Read/Write ratio",
+        shows: "Throughput against the ratio, normalised",
+        here: "“Reads and writes per second against the mix”; normalised in the table above and under “Reads and writes mixed”",
+    },
+    Plot {
+        section: "Bandwidth, I/O queue",
+        shows: "Throughput against queue depth",
+        here: "“Reads per second” and “Bandwidth” against depth",
+    },
+];
+
+fn procedure(findings: &Findings) -> Vec<Step> {
+    let result = &findings.result;
+    let base = result.cells.first().map(|cell| &cell.workload);
+    let time = base.and_then(|workload| workload.time_s).map_or_else(|| NONE.to_owned(), duration_s);
+    let rounds = base.and(result.cells.first()).map_or(0, |cell| cell.runs.len());
+    vec![
+        Step::same(
+            "Blocks of 4 to 512 KB; depths of 1 to 1024; 100% to 0% reads; the rest 16 KB, depth 1, reads",
+            "The same",
+        ),
+        Step::same(
+            "In order: `--rw=read`, `--rw=rw`, one job",
+            "The same, and everything at random places beside it, which is ours",
+        ),
+        Step::same("Random writes of 4 KB", "The same, at depth 1, which the document does not state"),
+        Step::other(
+            "fio for Windows, a file on a drive of its own",
+            "`stook bench` on Linux, below this directory",
+            "what runs here is Linux; the jobs for fio are at the end of this page",
+        ),
+        Step::other(
+            "A file of 1G",
+            format!("A file of {}, full of data that cannot be compressed", bytes_binary(result.file_bytes)),
+            "what is in the file is not stated; its length can be set",
+        ),
+        Step::other(
+            "60 seconds for each cell, once",
+            format!("{time} for each cell in each round, {rounds} in all"),
+            "38 cells of a minute take 38 minutes: `--runs 1 --time 1m` does it",
+        ),
+        Step::other(
+            "Whether past the page cache (`--direct`) is not stated",
+            "Past it",
+            "what comes out of memory says nothing about the device; fio goes through it unless told otherwise",
+        ),
+        Step::other(
+            "The engine is not stated",
+            "io_uring, or threads where there is none",
+            "fio on Windows has another one",
+        ),
+        Step::other(
+            "No check",
+            "Every cell goes through the checks of `stook bench`",
+            "a figure that no check could be made of is no finding",
+        ),
+    ]
+}
+
+const CONTRADICTIONS: [Contradiction; 6] = [
+    Contradiction {
+        section: "Latency, Block Size",
+        says: "most of the latency comes from reading the data",
+        but: "by its table a read of 4 KB takes 17.76 µs and one of 16 KB, four times the data, 19.78 µs",
+    },
+    Contradiction {
+        section: "Latency, I/O queue",
+        says: "the rate is relatively constant, and latency therefore linear in depth",
+        but: "by its table the rate more than doubles from depth 1 to 4, and its own section on bandwidth says that it jumps",
+    },
+    Contradiction {
+        section: "Latency, I/O queue",
+        says: "the graph proves Little's law",
+        but: "by its table rate × latency ÷ depth falls from 0.96 at depth 1 to 0.49 at 1024",
+    },
+    Contradiction {
+        section: "Extra Analysis",
+        says: "6000 MBps are reached in practice",
+        but: "no cell of its tables reaches more than 3958",
+    },
+    Contradiction {
+        section: "Raw Data",
+        says: "16 KB, depth 1, reads only: 48800 IOPS (by block size)",
+        but: "the same cell has 47800 in the table of mixes and 46500 in that of depths",
+    },
+    Contradiction {
+        section: "Extra Analysis",
+        says: "the drive for servers is advertised with half of the sequential read bandwidth",
+        but: "in the same sentence it is a fourth; writes may be meant",
+    },
+];
