@@ -323,8 +323,7 @@ impl Filesystem for Served {
             Mode::Small | Mode::Large => wanted,
         };
         if self.0.mode == Mode::Live && self.0.may_pass_through {
-            // Of files on a file system that is none over another: with those, nothing else could be
-            // put over this.
+            // Not of files on an overlay: then no overlay could be put over this.
             let _most = config.set_max_stack_depth(1);
             let is_there = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok();
             self.0.passthrough.store(is_there, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Showing what others write to a pack that is mounted: the kernel, which keeps all that it learned,
+//! Showing what others write to a pack that is mounted: the kernel, which keeps all that it learns,
 //! is told what of it does not hold any more.
 
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ pub(crate) fn run(shared: &Shared, followed: &Followed, stopped: &Receiver<()>, 
                 // What was listed before has to be listed again.
                 shared.state.fetch_add(1, Ordering::SeqCst);
                 shared.count_again();
-                if tell(shared, &changes, stopped, notifier).is_err() {
+                if invalidate(shared, &changes, stopped, notifier).is_err() {
                     // The mount has ended.
                     return;
                 }
@@ -37,7 +37,7 @@ pub(crate) fn run(shared: &Shared, followed: &Followed, stopped: &Receiver<()>, 
 
 /// Names come before the nodes that have them: the kernel waits there for requests that are under
 /// way in their directory, and are of the state before.
-fn tell(
+fn invalidate(
     shared: &Shared,
     changes: &Changes,
     stopped: &Receiver<()>,

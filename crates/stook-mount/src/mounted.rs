@@ -102,6 +102,9 @@ impl fmt::Debug for MountOptions {
     }
 }
 
+/// The threads beside those that answer, and what ends the one that follows when it is dropped.
+type Beside = (Option<Sender<()>>, Vec<JoinHandle<()>>);
+
 /// Something that is mounted. It is unmounted when this is dropped, even if it is in use.
 #[derive(Debug)]
 pub struct Mounted {
@@ -209,7 +212,7 @@ impl Mounted {
         notifier: &Notifier,
         options: &MountOptions,
         woken: Receiver<Option<NodeId>>,
-    ) -> io::Result<(Option<Sender<()>>, Vec<JoinHandle<()>>)> {
+    ) -> io::Result<Beside> {
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (pushing, pushes) = (shared.clone(), notifier.clone());
         let mut threads = vec![named("stook-push").spawn(move || push::run(&pushing, &woken, &pushes))?];
@@ -272,8 +275,8 @@ impl Mounted {
         unmounted
     }
 
-    /// Ends the threads beside those that answer. One that waits for a server ends, and does no more,
-    /// when that has answered.
+    /// Ends the threads beside those that answer. One that waits for a server ends, and does no
+    /// more, when that has answered.
     fn stop_threads(&mut self) {
         self.shared.is_ending.store(true, Ordering::Relaxed);
         if let Some(pusher) = self.shared.pusher.as_ref().filter(|_| !self.threads.is_empty()) {

@@ -131,8 +131,8 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Leaves what this process has inherited, such as a locked file, out of those that it starts, which
-/// outlive it: all but stdin, stdout and stderr.
+/// Leaves what this process has inherited, such as a locked file, out of those that it starts,
+/// which outlive it: all but stdin, stdout and stderr.
 fn keep_nothing_open() {
     close_fds::set_fds_cloexec(3, &[]);
 }

@@ -176,7 +176,8 @@ impl Given {
         Ok(if is_complete { source } else { source.incomplete() })
     }
 
-    /// As a pack that is followed, if it is all of one, with records that have no place in its tree.
+    /// As a pack that is followed, if it is all of one, with records that have no place in its
+    /// tree.
     ///
     /// # Errors
     /// As [`Followed::new`].

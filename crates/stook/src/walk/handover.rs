@@ -241,7 +241,9 @@ mod tests {
             assert!(hand_over.try_reserve(250));
             hand_over.send(task, parcel(250));
         }
-        [1, 3, 4].map(|task| hand_over.end(task));
+        for task in [1, 3, 4] {
+            hand_over.end(task);
+        }
         std::thread::scope(|scope| {
             let first = scope.spawn(|| hand_over.reserve(100));
             let early = costs(&hand_over);

@@ -27,14 +27,14 @@ use crate::tree::{
 pub struct Followed {
     path: PathBuf,
     options: OpenOptions,
-    state: RwLock<Arc<State>>,
+    state: RwLock<Arc<Shown>>,
     /// The next id that is free. Held while a newer state is looked for.
     next: Mutex<u64>,
 }
 
 /// A state of the pack.
 #[derive(Debug)]
-struct State {
+struct Shown {
     tree: RecordTree,
     ids: Ids,
 }
@@ -92,7 +92,7 @@ impl Followed {
         comparing.run();
         let Comparing { ids, next, .. } = comparing;
         let path = tree.path().to_path_buf();
-        let state = RwLock::new(Arc::new(State { tree, ids }));
+        let state = RwLock::new(Arc::new(Shown { tree, ids }));
         Ok(Self { path, options, state, next: Mutex::new(next) })
     }
 
@@ -106,7 +106,7 @@ impl Followed {
         Cursor::Token(name.into())
     }
 
-    fn state(&self) -> Arc<State> {
+    fn state(&self) -> Arc<Shown> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -134,13 +134,13 @@ impl Followed {
         comparing.run();
         let Comparing { ids, next: free, changes, .. } = comparing;
         *next = free;
-        let newer = Arc::new(State { tree, ids });
+        let newer = Arc::new(Shown { tree, ids });
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = newer;
         Ok(Some(changes))
     }
 
     /// The state that is shown, with its own id for one.
-    fn at(&self, id: NodeId) -> crate::Result<(Arc<State>, NodeId)> {
+    fn at(&self, id: NodeId) -> crate::Result<(Arc<Shown>, NodeId)> {
         let state = self.state();
         let own = state.ids.own.get(&id.get()).copied();
         own.map(|own| (state, own)).ok_or_else(|| gone(&self.path))
@@ -161,7 +161,7 @@ impl fmt::Debug for Followed {
 
 /// Goes through two states at once, and gives the nodes of the newer their ids.
 struct Comparing<'a> {
-    before: Option<&'a State>,
+    before: Option<&'a Shown>,
     tree: &'a RecordTree,
     /// Keys of what was put since.
     put: HashSet<Key>,
@@ -180,7 +180,7 @@ struct Entry {
 }
 
 impl<'a> Comparing<'a> {
-    fn new(before: Option<&'a State>, tree: &'a RecordTree, put: HashSet<Key>, next: u64) -> Self {
+    fn new(before: Option<&'a Shown>, tree: &'a RecordTree, put: HashSet<Key>, next: u64) -> Self {
         let (ids, changes, waiting) = (Ids::default(), Changes::default(), Vec::new());
         Self { before, tree, put, next, ids, changes, waiting }
     }

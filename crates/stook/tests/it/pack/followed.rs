@@ -89,7 +89,7 @@ fn whole(tree: &dyn Tree) -> BTreeMap<Vec<u8>, (Node, Option<Vec<u8>>)> {
     all
 }
 
-/// What a kernel has learned of a mount, which it keeps until it is told otherwise.
+/// What a kernel has learned of a mount, which it keeps until it is named otherwise.
 #[derive(Default)]
 struct Learned {
     entries: HashMap<(NodeId, Vec<u8>), Option<NodeId>>,
@@ -211,9 +211,9 @@ fn what_was_not_put_again_keeps_its_id_and_a_listing_goes_on() {
     let changed = ["d/0000", "d/0007", "d/1500"].map(|path| Step::Put(path.to_owned(), 2));
     write(&path, &[&changed[..], &[Step::Delete("d/0500".into()), Step::Put("d/0500a".into(), 3)]].concat());
     let changes = followed.refresh().unwrap().unwrap();
-    let mut told: Vec<&[u8]> = changes.entries.iter().map(|(_, name)| &name[..]).collect();
-    told.sort_unstable();
-    assert_eq!(told, [&b"0000"[..], b"0007", b"0500", b"0500a", b"1500"]);
+    let mut named: Vec<&[u8]> = changes.entries.iter().map(|(_, name)| &name[..]).collect();
+    named.sort_unstable();
+    assert_eq!(named, [&b"0000"[..], b"0007", b"0500", b"0500a", b"1500"]);
     assert_eq!(changes.nodes, [directory]);
     while let Some(from) = cursor {
         cursor = followed.list(directory, &from, &mut page).unwrap();
