@@ -237,8 +237,11 @@ fn another_pack_in_its_place_is_an_error_and_the_state_before_stays() {
     for path in [&path, &other] {
         let storage = Arc::new(LocalStorage::create(path, LocalStorageOptions::default()).unwrap());
         PackWriter::create(storage, WriterOptions::default()).unwrap().finish(true).unwrap();
-        write(path, &[Step::Put("a".into(), if path == &other { 9 } else { 5 })]);
+        write(path, &[Step::Put("a".into(), 5)]);
     }
+    // Longer files show it.
+    let more: Vec<Step> = (0..500).map(|number| Step::Put(format!("more/{number}"), 200)).collect();
+    write(&other, &more);
     let followed = Followed::new(opened(&path), OpenOptions::default()).unwrap();
     let id = followed.find(b"a").unwrap().unwrap();
     for entry in std::fs::read_dir(&path).unwrap() {

@@ -2,6 +2,7 @@
 
 mod awkward;
 mod changing;
+mod order;
 mod reading;
 mod reference;
 

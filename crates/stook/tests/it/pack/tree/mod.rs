@@ -5,7 +5,6 @@ mod gone;
 mod holes;
 mod hostile;
 mod moved;
-mod order;
 mod roundtrip;
 mod unchanged;
 mod unpacked;
