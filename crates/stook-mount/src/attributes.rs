@@ -100,6 +100,8 @@ pub(crate) fn errno_of(error: &Error) -> Errno {
         }
         error => match error.io_kind() {
             Some(ErrorKind::NotFound) => Errno::ENOENT,
+            // The kernel looks the name up again, and asks once more.
+            Some(ErrorKind::StaleNetworkFileHandle) => Errno::ESTALE,
             Some(ErrorKind::NotADirectory) => Errno::ENOTDIR,
             Some(ErrorKind::InvalidInput) => Errno::EINVAL,
             Some(ErrorKind::PermissionDenied) => Errno::EACCES,

@@ -56,8 +56,14 @@ impl Served {
         let (number, slot) = self.0.waiting.begin(request.pid(), reply);
         let shared = self.0.clone();
         self.0.workers.run(move || {
+            // Its program may have been killed before its turn came.
+            if slot.is_given() {
+                return shared.waiting.end(number);
+            }
+            // Also where it panics: the reply, when nobody has it any more, says so.
+            let noted = Noted(&shared, number);
             let found = work(&shared);
-            shared.waiting.end(number);
+            drop(noted);
             // It may have been given up.
             if let Some(reply) = slot.take() {
                 match found {
@@ -91,6 +97,15 @@ impl Served {
                 Err(errno) => reply.refuse(errno),
             },
         );
+    }
+}
+
+/// A request that is noted as waiting until this is dropped.
+struct Noted<'a>(&'a Shared, u64);
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.end(self.1);
     }
 }
 

@@ -2,15 +2,17 @@
 //! is told what of it does not hold any more.
 
 use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use fuser::Notifier;
+use fuser::{Errno, Notifier};
 use stook::pack::tree::{Changes, Followed};
 
 use crate::shared::Shared;
+use crate::survey::NAME_LEN_MAX;
 
 /// How often it is looked whether there is something new.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -23,11 +25,11 @@ pub(crate) fn run(shared: &Shared, followed: &Followed, stopped: &Receiver<()>, 
             Ok(Some(changes)) => {
                 // What was listed before has to be listed again.
                 shared.state.fetch_add(1, Ordering::SeqCst);
-                shared.count_again();
-                if invalidate(shared, &changes, stopped, notifier).is_err() {
+                if invalidate(shared, &changes, stopped, notifier).is_break() {
                     // The mount has ended.
                     return;
                 }
+                shared.count_again();
             }
             // The state before stays. It is tried again, and said once.
             Err(error) => shared.log.say(&stook::error::chain(&error)),
@@ -42,19 +44,30 @@ fn invalidate(
     changes: &Changes,
     stopped: &Receiver<()>,
     notifier: &Notifier,
-) -> std::io::Result<()> {
-    let is_stopped = || stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected);
-    for (directory, name) in &changes.entries {
-        if is_stopped() {
-            return Ok(());
+) -> ControlFlow<()> {
+    let go_on = |sent: std::io::Result<()>| {
+        let Err(error) = sent else { return ControlFlow::Continue(()) };
+        let errno = error.raw_os_error();
+        if [Errno::ENODEV, Errno::ENOTCONN].iter().any(|ended| Some(ended.code()) == errno) {
+            return ControlFlow::Break(());
         }
-        notifier.inval_entry(shared.numbers.inode(*directory), OsStr::from_bytes(name))?;
+        // One that is refused keeps no other from being sent.
+        shared.log.say(&format!("cannot show what is new: {error}"));
+        ControlFlow::Continue(())
+    };
+    let is_stopped = || stopped.try_recv() == Err(TryRecvError::Disconnected);
+    // The kernel never had longer names.
+    for (directory, name) in changes.entries.iter().filter(|(_, name)| name.len() <= NAME_LEN_MAX) {
+        if is_stopped() {
+            return ControlFlow::Break(());
+        }
+        go_on(notifier.inval_entry(shared.numbers.inode(*directory), OsStr::from_bytes(name)))?;
     }
     for node in &changes.nodes {
         if is_stopped() {
-            return Ok(());
+            return ControlFlow::Break(());
         }
-        notifier.inval_inode(shared.numbers.inode(*node), 0, 0)?;
+        go_on(notifier.inval_inode(shared.numbers.inode(*node), 0, 0))?;
     }
-    Ok(())
+    ControlFlow::Continue(())
 }

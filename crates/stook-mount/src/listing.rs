@@ -130,11 +130,18 @@ impl Listing {
             return;
         }
         self.state = state;
+        // The kernel may go on before the last that it was given.
+        let before = position.checked_sub(1).and_then(|before| {
+            let (start, _) = self.starts.get(self.loaded?)?;
+            let at = usize::try_from(before.checked_sub(*start)?).ok()?;
+            self.page.iter().nth(at).map(|entry| entry.name.to_vec())
+        });
+        let last = self.last.take().filter(|(at, _)| *at == position && position > 0);
+        let name = before.or(last.map(|(_, name)| name));
         (self.loaded, self.end) = (None, None);
         self.starts.truncate(1);
-        let last = self.last.as_ref().filter(|(at, _)| *at == position && position > 0);
-        if let (Some((at, name)), Some(followed)) = (last, &shared.followed) {
-            self.starts.push((*at, followed.after(name)));
+        if let (Some(name), Some(followed)) = (name, &shared.followed) {
+            self.starts.push((position, followed.after(&name)));
         }
     }
 

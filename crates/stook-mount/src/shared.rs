@@ -129,7 +129,7 @@ impl Shared {
     /// that there is none.
     pub(crate) fn unreadable(&self, id: NodeId, error: &Error) -> Errno {
         match self.failed(id, error) {
-            Errno::ENOENT => {
+            errno if [Errno::ENOENT, Errno::ESTALE].map(Errno::code).contains(&errno.code()) => {
                 self.log(id, error);
                 Errno::EIO
             }

@@ -49,6 +49,11 @@ impl<R> Slot<R> {
     pub(crate) fn take(&self) -> Option<R> {
         lock(&self.0).take()
     }
+
+    /// Whether it was given already.
+    pub(crate) fn is_given(&self) -> bool {
+        lock(&self.0).is_none()
+    }
 }
 
 impl<R: Refuse> Slot<R> {
@@ -163,7 +168,8 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// The bit of the signal that nothing survives: whatever ends a process at once becomes it.
+/// The bit of the signal that nothing survives. What ends a process at once becomes it, but for
+/// signals that leave a core: with those a program waits for its answer.
 const KILL: u64 = 1 << (9 - 1);
 
 /// Whether a process, or a thread, has got that signal. It has no effect while it waits for a file

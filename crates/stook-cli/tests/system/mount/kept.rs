@@ -165,6 +165,8 @@ fn a_pack_that_grows_is_shown_anew() {
         Ok(_) => assert_eq!(bytes, b"one\n"),
         Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EIO)),
     }
+    // A name that no system has keeps nothing else from being shown.
+    place.script("echo x | $STOOK put p.stook $(printf 'L%.0s' {1..5000})");
     // Once more, and it is verified as a whole.
     place.script("echo again > tree/d/c; $STOOK pack tree p.stook -q");
     eventually("and again", || fs::read(place.path("mnt/d/c")).is_ok_and(|bytes| bytes == b"again\n"));
@@ -173,6 +175,26 @@ fn a_pack_that_grows_is_shown_anew() {
     place.unmount();
     let (code, _, stderr) = place.run(&["mount", "tree", "mnt", "--follow"]);
     assert!(code == 1 && stderr.contains("only one pack"), "{code} {stderr}");
+}
+
+#[test]
+fn an_access_control_list_that_is_taken_away_counts() {
+    let place = Place::new();
+    fs::set_permissions(place.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    place.script(
+        "mkdir -p tree/d; echo one > tree/d/f; chmod 750 tree/d; setfacl -m u:4321:rx,m::rx tree/d
+         $STOOK pack tree p.stook -q",
+    );
+    place.mount(&["p.stook", "--follow", "--allow-other"]);
+    let others = "setpriv --reuid 4321 --regid 9 --clear-groups ls mnt/d";
+    assert_eq!(place.script(others), "f\n");
+    place.script("setfacl -x u:4321 tree/d; $STOOK pack tree p.stook -q");
+    eventually("it may not be listed", || {
+        let mut ls = Command::new("bash");
+        ls.args(["-c", others]).current_dir(place.dir.path()).stderr(Stdio::null());
+        ls.stdout(Stdio::null()).status().unwrap().code() == Some(2)
+    });
+    place.unmount();
 }
 
 #[test]

@@ -277,7 +277,7 @@ impl State {
             }
             let Some(held) = self.held.get(place).filter(|_| Some(place.stream) != spared) else { continue };
             if held.segment.is_file() == is_file && Arc::strong_count(&held.segment) == 1 {
-                freed = freed.saturating_add(held.segment.len());
+                freed = freed.saturating_add(held.segment.cost());
                 places.push(*place);
             }
         }

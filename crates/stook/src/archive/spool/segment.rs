@@ -26,6 +26,10 @@ pub(super) struct Segment {
     counted: Arc<AtomicU64>,
 }
 
+/// What a short body takes in memory besides its bytes, with the stream that it is of: in bytes,
+/// rather too much.
+pub(super) const BESIDE_BYTES: u64 = 8 << 10;
+
 enum SegmentBytes {
     Memory(Bytes),
     File(Arc<File>),
@@ -45,7 +49,7 @@ impl Segment {
     /// One that is all there.
     pub(super) fn in_memory(spool: &Spool, bytes: Bytes) -> Self {
         let (len, counted) = (bytes.len() as u64, spool.0.memory.clone());
-        counted.fetch_add(len, Ordering::Relaxed);
+        counted.fetch_add(len + BESIDE_BYTES, Ordering::Relaxed);
         Self { from: 0, filled: AtomicU64::new(len), bytes: SegmentBytes::Memory(bytes), counted }
     }
 
@@ -61,6 +65,14 @@ impl Segment {
 
     pub(super) fn is_file(&self) -> bool {
         matches!(self.bytes, SegmentBytes::File(_))
+    }
+
+    /// What it takes of the room of its spool, in bytes.
+    pub(super) fn cost(&self) -> u64 {
+        match self.bytes {
+            SegmentBytes::Memory(_) => self.len() + BESIDE_BYTES,
+            SegmentBytes::File(_) => self.len(),
+        }
     }
 
     /// How many bytes it has.
@@ -117,6 +129,6 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        self.counted.fetch_sub(self.len(), Ordering::Relaxed);
+        self.counted.fetch_sub(self.cost(), Ordering::Relaxed);
     }
 }

@@ -7,7 +7,7 @@ use crate::archive::error::{Error, Result};
 use crate::extent::ByteRange;
 use crate::source::Leaf;
 
-use super::segment::Segment;
+use super::segment::{BESIDE_BYTES, Segment};
 use super::{Place, SHORT_MAX, Spool, Unpacker};
 
 /// How many segments before what is wanted are kept, where the way to it begins at the front again.
@@ -218,7 +218,7 @@ impl SpoolStream {
             bytes.extend_from_slice(there);
         }
         self.state().is_verified = true;
-        self.spool.make_room(false, bytes.len() as u64);
+        self.spool.make_room(false, bytes.len() as u64 + BESIDE_BYTES);
         let segment = Arc::new(Segment::in_memory(&self.spool, bytes.into()));
         self.spool.put(self.place(0), segment.clone(), self);
         Ok(segment)

@@ -11,7 +11,7 @@ use crate::engine::EngineFactory;
 use crate::error::Error;
 use crate::pack::error::{Error as PackError, Result};
 use crate::pack::key::Key;
-use crate::pack::state::open::{OpenOptions, Pack};
+use crate::pack::state::open::{KeyEntry, OpenOptions, Pack};
 use crate::source::Source;
 use crate::tree::{
     Cursor, Deliver, Fact, GatherOptions, Gathered, Holes, Kind, Node, NodeId, Page, Tree, Xattrs,
@@ -21,9 +21,10 @@ use crate::tree::{
 /// The tree of a pack that others write to.
 ///
 /// It shows one state until [`refresh`](Self::refresh) finds a newer one. What is the same in both
-/// keeps its id: a file whose record was not put again, and a directory. A record that was put
-/// again is another node under the same name, so that no id has the bytes of two states: who has
-/// the old one open reads its old bytes, and who asks for it by its id gets an error.
+/// keeps its id: a file whose record was not put again and is where it was, and a directory. A
+/// record that was put again, or moved by a compaction, is another node under the same name, so
+/// that no id has the bytes of two states: who has the old one open reads its old bytes, and who
+/// asks for it by its id gets an error.
 pub struct Followed {
     path: PathBuf,
     options: OpenOptions,
@@ -150,7 +151,7 @@ impl Followed {
 /// For what an id does not stand for any more.
 fn gone(path: &Path) -> Error {
     let what = "it was replaced or deleted since; look it up again";
-    Error::io("read", path, io::Error::new(io::ErrorKind::NotFound, what))
+    Error::io("read", path, io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what))
 }
 
 impl fmt::Debug for Followed {
@@ -191,7 +192,7 @@ impl<'a> Comparing<'a> {
         let shown = self.old_shown(old).unwrap_or_else(|| self.free());
         self.ids.add(root, shown);
         let was = self.before.zip(old).and_then(|(before, old)| before.tree.node(old).ok());
-        if self.before.is_some() && was != self.tree.node(root).ok() {
+        if self.before.is_some() && (was != self.tree.node(root).ok() || self.is_put(root)) {
             self.changes.nodes.push(NodeId::new(shown));
         }
         self.waiting.push((old, root));
@@ -212,16 +213,18 @@ impl<'a> Comparing<'a> {
     /// Compares the entries of a directory. In a new one nothing is known yet.
     fn compare(&mut self, old: Option<NodeId>, directory: NodeId) {
         let old = self.before.zip(old).map(|(before, old)| listed(&before.tree, old)).unwrap_or_default();
-        let mut old = old.into_iter().peekable();
         let Some(within) = self.ids.shown(directory) else { return };
+        let new = listed(self.tree, directory);
+        let same_records = self.same_records(&old, &new);
+        let mut old = old.into_iter().peekable();
         let mut has_changed = false;
-        for entry in listed(self.tree, directory) {
+        for entry in new {
             while let Some(lost) = old.next_if(|old| old.name < entry.name) {
                 self.changes.entries.push((within, lost.name));
                 has_changed = true;
             }
             let same = old.next_if(|old| old.name == entry.name);
-            has_changed |= self.take(within, entry, same);
+            has_changed |= self.take(within, entry, same, &same_records);
         }
         for lost in old {
             self.changes.entries.push((within, lost.name));
@@ -233,9 +236,17 @@ impl<'a> Comparing<'a> {
     }
 
     /// Takes an entry with the one that had its name before, and says whether they differ.
-    fn take(&mut self, within: NodeId, entry: Entry, same: Option<Entry>) -> bool {
+    fn take(
+        &mut self,
+        within: NodeId,
+        entry: Entry,
+        same: Option<Entry>,
+        same_records: &HashSet<NodeId>,
+    ) -> bool {
         let is_met = self.ids.shown(entry.id).is_some();
-        let kept = same.as_ref().filter(|old| self.is_same(&entry, old));
+        let is_directory = entry.node.kind == Kind::Directory;
+        let is_same = same_records.contains(&entry.id);
+        let kept = same.as_ref().filter(|old| is_same || is_directory && old.node.kind == entry.node.kind);
         let shown = match (self.ids.shown(entry.id), kept.and_then(|old| self.old_shown(Some(old.id)))) {
             (Some(shown), _) => shown.get(),
             (None, Some(shown)) if !self.ids.own.contains_key(&shown) => shown,
@@ -246,25 +257,55 @@ impl<'a> Comparing<'a> {
         }
         let was = self.old_shown(same.as_ref().map(|old| old.id));
         let is_other = was != Some(shown);
-        if !is_other && same.as_ref().is_some_and(|old| old.node != entry.node) {
+        // A directory that was put again may have another access control list.
+        let is_put = is_directory && self.is_put(entry.id);
+        if !is_other && (is_put || same.as_ref().is_some_and(|old| old.node != entry.node)) {
             self.changes.nodes.push(NodeId::new(shown));
         }
         if is_other && self.before.is_some() {
             self.changes.entries.push((within, entry.name));
         }
-        if entry.node.kind == Kind::Directory && !is_met {
+        if is_directory && !is_met {
             self.waiting.push((same.filter(|_| !is_other).map(|old| old.id), entry.id));
         }
         is_other
     }
 
-    /// Whether an entry stands for the same as before: a directory for itself, whatever its record
-    /// says; all else as long as it was not put again.
-    fn is_same(&self, new: &Entry, old: &Entry) -> bool {
-        new.node.kind == old.node.kind
-            && (new.node.kind == Kind::Directory
-                || self.tree.key(new.id).is_some_and(|key| !self.put.contains(&key)))
+    fn is_put(&self, id: NodeId) -> bool {
+        self.tree.key(id).is_none_or(|key| self.put.contains(&key))
     }
+
+    /// Of the entries of a directory those that stand for the record that they stood for: it has
+    /// the same key, was not put again, and lies where it lay. The last tells a state that was
+    /// restored from a copy of the pack from one that was written on.
+    fn same_records(&self, old: &[Entry], new: &[Entry]) -> HashSet<NodeId> {
+        let Some(before) = self.before else { return HashSet::new() };
+        let (mut ids, mut keys) = (Vec::new(), Vec::new());
+        for entry in new.iter().filter(|entry| entry.node.kind != Kind::Directory) {
+            let Ok(at) = old.binary_search_by(|old| old.name.cmp(&entry.name)) else { continue };
+            let was = old.get(at).filter(|was| was.node.kind == entry.node.kind);
+            let key = self.tree.key(entry.id).filter(|key| !self.put.contains(key));
+            let Some((was, key)) = was.zip(key) else { continue };
+            if before.tree.key(was.id).as_ref() == Some(&key) {
+                ids.push(entry.id);
+                keys.push(key);
+            }
+        }
+        let places = places(before.tree.pack(), &keys).zip(places(self.tree.pack(), &keys));
+        let Some((were, are)) = places else { return HashSet::new() };
+        let pairs = ids.into_iter().zip(were.into_iter().zip(are));
+        pairs.filter(|(_, (was, is))| was.is_some() && was == is).map(|(id, _)| id).collect()
+    }
+}
+
+/// Where records lie: the segment, by its id, and the offset in it. What cannot be found has none;
+/// nothing, where not even that can be looked for.
+fn places(pack: &Pack, keys: &[Key]) -> Option<Vec<Option<(u64, u64)>>> {
+    let segments = &pack.snapshot.segments;
+    let place =
+        |entry: KeyEntry| Some((segments.get(entry.found.segment)?.entry.id, entry.found.place.offset));
+    let located = pack.locate(keys).ok()?;
+    Some(located.into_iter().map(|entry| entry.ok().flatten().and_then(place)).collect())
 }
 
 /// All entries of a directory that can be read, in the order of their names.

@@ -254,3 +254,63 @@ fn another_pack_in_its_place_is_an_error_and_the_state_before_stays() {
     assert!(matches!(followed.refresh(), Err(Error::Invalid(what)) if what.contains("another pack")));
     assert_eq!(bytes_of(&followed, id).unwrap(), vec![5; 15]);
 }
+
+/// Puts one record under a key.
+fn put(path: &Path, key: &Key, body: &[u8]) {
+    let mut writer = PackWriter::open(storage(path), WriterOptions::default()).unwrap();
+    writer.put("", key, &Attributes::new(), body).unwrap();
+    writer.finish(false).unwrap();
+}
+
+#[test]
+fn a_name_that_another_record_takes_over_is_another_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.stook");
+    let storage_of = LocalStorage::create(&path, LocalStorageOptions::default()).unwrap();
+    PackWriter::create(Arc::new(storage_of), WriterOptions::default()).unwrap().finish(true).unwrap();
+    let text = Key::bytes("id:7").unwrap();
+    put(&path, &Key::id(7), b"the number");
+    put(&path, &text, b"the text");
+    let followed = Followed::new(opened(&path), OpenOptions::default()).unwrap();
+    let before = followed.find(b"id:7").unwrap().unwrap();
+    assert_eq!(bytes_of(&followed, before).unwrap(), b"the text");
+    let mut writer = PackWriter::open(storage(&path), WriterOptions::default()).unwrap();
+    assert!(writer.delete(&text).unwrap());
+    writer.finish(false).unwrap();
+    let changes = followed.refresh().unwrap().unwrap();
+    assert_eq!(changes.entries, [(followed.root(), b"id:7".to_vec())]);
+    let after = followed.find(b"id:7").unwrap().unwrap();
+    assert!(after != before && bytes_of(&followed, before).is_err());
+    assert_eq!(bytes_of(&followed, after).unwrap(), b"the number");
+}
+
+#[test]
+fn a_state_that_is_restored_from_a_copy_is_another_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("p.stook"), dir.path().join("copy"));
+    let storage_of = LocalStorage::create(&path, LocalStorageOptions::default()).unwrap();
+    PackWriter::create(Arc::new(storage_of), WriterOptions::default()).unwrap().finish(true).unwrap();
+    write(&path, &[Step::Put("a".into(), 5), Step::Put("b".into(), 6)]);
+    let files = |from: &Path, to: &Path| {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(to).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        for entry in std::fs::read_dir(from).unwrap() {
+            let from = entry.unwrap().path();
+            std::fs::copy(&from, to.join(from.file_name().unwrap())).unwrap();
+        }
+    };
+    files(&path, &copy);
+    write(&path, &[Step::Put("a".into(), 7)]);
+    let followed = Followed::new(opened(&path), OpenOptions::default()).unwrap();
+    let (a, b) = (followed.find(b"a").unwrap().unwrap(), followed.find(b"b").unwrap().unwrap());
+    assert_eq!(bytes_of(&followed, a).unwrap(), vec![7; 21]);
+    files(&copy, &path);
+    write(&path, &[Step::Put("c".into(), 250)]);
+    followed.refresh().unwrap().unwrap();
+    let restored = followed.find(b"a").unwrap().unwrap();
+    assert_ne!(restored, a);
+    assert_eq!(bytes_of(&followed, restored).unwrap(), vec![5; 15]);
+    assert_eq!(followed.find(b"b").unwrap(), Some(b));
+}

@@ -79,7 +79,7 @@ fn block_of(id: NodeId) -> usize {
 
 impl RecordTree {
     /// Whether heads are still to be read.
-    fn put_off(&self) -> Option<&PutOff> {
+    pub(super) fn put_off(&self) -> Option<&PutOff> {
         self.put_off.as_ref().filter(|put_off| !put_off.is_complete())
     }
 
@@ -87,13 +87,13 @@ impl RecordTree {
         self.put_off.as_ref().map(|put_off| put_off.outline)
     }
 
-    /// Reads what was put off of these nodes. Says whether there was any: what was asked of the
-    /// names is asked again then.
-    pub(super) fn read_heads_of(&self, ids: impl Iterator<Item = NodeId>) -> crate::Result<bool> {
-        let Some(put_off) = self.put_off() else { return Ok(false) };
+    /// Reads what was put off of these nodes. What was asked of the names before is asked again
+    /// then.
+    pub(super) fn read_heads_of(&self, ids: impl Iterator<Item = NodeId>) -> crate::Result<()> {
+        let Some(put_off) = self.put_off() else { return Ok(()) };
         let mut blocks: Vec<usize> = ids.map(block_of).filter(|&block| !put_off.is_known(block)).collect();
         if blocks.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         blocks.sort_unstable();
         blocks.dedup();
@@ -101,8 +101,7 @@ impl RecordTree {
         let mut state = put_off.lock();
         put_off.waiting.fetch_sub(1, Ordering::AcqRel);
         let read = self.read_blocks(put_off, &mut state, &blocks);
-        read.map_err(|error| self.error(NodeId::new(0), error))?;
-        Ok(true)
+        read.map_err(|error| self.error(NodeId::new(0), error))
     }
 
     fn read_blocks(&self, put_off: &PutOff, state: &mut HeadsRead, blocks: &[usize]) -> Result<()> {
@@ -202,29 +201,34 @@ impl RecordTree {
         Ok(is_shared)
     }
 
-    /// Gives files their hard links.
+    /// Gives files their hard links: all that can fail comes before the first of them is given, so
+    /// that it can be tried again.
     fn give_links(&self, state: &mut HeadsRead) -> Result<()> {
-        let links = std::mem::take(&mut state.links);
-        let keys: Vec<Key> = links.iter().map(|(_, link)| link.key.clone()).collect();
+        let keys: Vec<Key> = state.links.iter().map(|(_, link)| link.key.clone()).collect();
         let firsts = firsts_of(&self.pack, &keys)?;
-        for (id, link) in links {
+        let mut given = Vec::with_capacity(state.links.len());
+        for (id, link) in &state.links {
             let found = file_of(&firsts, &link.key, |key, path| self.known().file_at(key, path));
-            let mut known = self.known_mut();
+            if found.is_none() {
+                self.note_lost_link(link)?;
+            }
+            given.push((*id, found));
+        }
+        state.links.clear();
+        let mut known = self.known_mut();
+        for (id, found) in given {
             match found {
                 Some((file, first)) => {
                     known.table.share(id, file);
                     known.keys.insert(file.get(), first);
                 }
                 None => {
-                    drop(known);
-                    self.note_lost_link(&link)?;
-                    known = self.known_mut();
                     known.has_xattrs = true;
                     known.lost.insert(id.get());
                 }
             }
         }
-        self.known_mut().table.count_names();
+        known.table.count_names();
         Ok(())
     }
 
