@@ -176,6 +176,38 @@ fn what_is_read_when_it_is_asked_for_is_what_is_read_at_first() {
     }
 }
 
+#[test]
+fn a_listing_while_another_thread_reads_the_rest_has_every_entry_as_it_is() {
+    let (directory, mut writer) = created();
+    for number in 0..1_200 {
+        put(&mut writer, format!("d/{number:04}"), FileKind::File, "a body");
+    }
+    put(&mut writer, "first", FileKind::File, "linked");
+    put(&mut writer, "d/link", FileKind::HardLink, "first");
+    writer.mark_hard_links(&key("first")).unwrap();
+    writer.finish(true).unwrap();
+    let kinds = |tree: &RecordTree| {
+        let (mut page, mut kinds, mut cursor) = (Page::new(), Vec::new(), Some(Cursor::Start));
+        let d = id_of(tree, "d");
+        while let Some(from) = cursor {
+            cursor = tree.list(d, &from, &mut page).unwrap();
+            kinds.extend(page.iter().map(|entry| (entry.name.to_vec(), entry.kind)));
+        }
+        kinds
+    };
+    let wanted = kinds(&open(directory.path()));
+    assert!(wanted.len() == 1_201 && wanted.iter().all(|(_, kind)| *kind == Some(Kind::File)));
+    for _ in 0..20 {
+        let tree = open_by_names(directory.path());
+        std::thread::scope(|scope| {
+            scope.spawn(|| tree.complete(&|| true).unwrap());
+            for _ in 0..2 {
+                scope.spawn(|| assert!(kinds(&tree) == wanted, "an entry is missing or is not what it is"));
+            }
+        });
+    }
+}
+
 fn id_of(tree: &dyn Tree, path: impl AsRef<[u8]>) -> NodeId {
     tree.find(path.as_ref()).unwrap().unwrap()
 }
