@@ -185,7 +185,10 @@ fn apply(held: &mut Held, directory: &BTreeMap<String, Route>, prefix: &str) {
         }
         let path = format!("{prefix}{name}");
         let member = called(held, &path);
+        // Another name of a number that a file of the same folder is for.
+        let is_given = held.format == Format::Afs && member.as_ref().is_some_and(|path| own.contains(path));
         match member.and_then(|path| held.members.get_mut(&path)) {
+            Some(Thing::Archive(_)) if is_given => held.is_broken = true,
             Some(Thing::Archive(inner)) => apply(inner, children, ""),
             _ => apply(held, children, &format!("{path}/")),
         }
