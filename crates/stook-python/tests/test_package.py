@@ -159,4 +159,4 @@ def test_the_studies_are_those_of_the_command_line() -> None:
     shown = subprocess.run([sys.executable, "-m", "stook", "study", "--help"], capture_output=True, text=True, check=True)
     commands = shown.stdout.split("Commands:")[1].split("Options:")[0]
     found = re.findall(r"^  ([a-z-]+)", commands, re.MULTILINE)
-    assert set(found) - {"help"} == set(get_args(stook.StudyName))
+    assert set(found) - {"help", "all"} == set(get_args(stook.StudyName))

@@ -54,7 +54,7 @@ def test_what_is_put_into_a_pack_is_shown(tree: Path) -> None:
             pack["notes/3"] = b"another note"
         eventually(lambda: (mounted.path / "notes" / "3").read_bytes() == b"another note")
         assert (mounted.path / "notes" / "4").read_text() == "note 4"
-    with pytest.raises(stook.InvalidError, match="only one pack"):
+    with pytest.raises(stook.PresentError, match="only one pack"):
         stook.mount(tree, follow=True)
 
 

@@ -16,7 +16,7 @@ _Default = TypeVar("_Default")
 
 @final
 class Archive:
-    """A tar (plain, gzip, zstd) or zip archive, read where it lies.
+    """A tar (plain, gzip, zstd, xz) or zip archive, read where it lies.
 
     Its keys are the paths of its members, without ``./`` before them and ``/`` after them; of
     members with one key the last counts. The first opening of a tar makes an index beside it
