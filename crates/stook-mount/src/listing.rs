@@ -241,3 +241,21 @@ pub(crate) fn files_of(
     }
     Ok(())
 }
+
+/// The directories of a directory, in the order of its listing, up to a number of them.
+pub(crate) fn directories_of(
+    tree: &dyn Tree,
+    directory: NodeId,
+    most: usize,
+    each: &mut dyn FnMut(NodeId),
+) -> stook::Result<()> {
+    let (mut page, mut cursor, mut found) = (Page::new(), Some(Cursor::Start), 0);
+    while let Some(from) = cursor.filter(|_| found < most) {
+        cursor = tree.list(directory, &from, &mut page)?;
+        for entry in page.iter().filter(|entry| entry.kind == Some(Kind::Directory)) {
+            found += 1;
+            each(entry.id);
+        }
+    }
+    Ok(())
+}

@@ -8,6 +8,11 @@
 //! heard of, so one file early in each window is left out: when it is read, the next window
 //! is pushed while the rest of this one is read. Where a program stops, no more than that is in
 //! vain.
+//!
+//! A program that reads each directory before it lists the next is pushed what it lists as soon as
+//! it has listed it, as long as it read what was left out of the one before. What the directory
+//! after that has is read ahead meanwhile: it cannot be pushed, because the kernel knows none of
+//! its files yet.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -15,11 +20,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
 use fuser::Notifier;
 use stook::engine::Backend;
-use stook::tree::{GatherOptions, Gathered, NodeId};
+use stook::tree::{BodyPiece, GatherOptions, Gathered, NodeId};
 
-use crate::listing::files_of;
+use crate::listing::{directories_of, files_of};
 use crate::shared::Shared;
 use crate::status::count;
 
@@ -47,8 +53,18 @@ const WAITING_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Pusher {
     state: Mutex<State>,
-    /// A file that was read; nothing, when the mount has ended.
-    wake: SyncSender<Option<NodeId>>,
+    wake: SyncSender<Wake>,
+}
+
+/// What the thread waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wake {
+    /// A file was read.
+    Read(NodeId),
+    /// A directory was listed after one that was pushed and read.
+    Listed(NodeId),
+    /// The mount has ended.
+    Stop,
 }
 
 /// A directory that was listed.
@@ -58,6 +74,9 @@ struct Listed {
     position: u64,
     /// Whether some of it was pushed, or nothing was there to be.
     is_pushed: bool,
+    /// Whether a file of it was read by a request since: what was left out, or before it was
+    /// pushed.
+    is_read: bool,
 }
 
 /// Where a window begins.
@@ -74,8 +93,9 @@ enum Begin {
 struct Window {
     /// A file in it that was left out.
     left_out: NodeId,
-    /// Where the next begins: the directory, and its first file there.
-    next: (NodeId, usize),
+    /// Where the next begins: the directory, and its first file there; nothing, where no more was
+    /// listed.
+    next: Option<(NodeId, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -106,11 +126,19 @@ impl State {
     fn is_pushed(&self, directory: NodeId) -> bool {
         self.listed.get(&directory).is_some_and(|listed| listed.is_pushed)
     }
+
+    /// Whether one of the two directories listed before was pushed, and meets a condition.
+    fn goes_on(&self, directory: NodeId, meets: impl Fn(&Listed) -> bool) -> bool {
+        [-1, -2].into_iter().any(|distance| {
+            let before = self.neighbour(directory, distance).and_then(|before| self.listed.get(&before));
+            before.is_some_and(|before| before.is_pushed && meets(before))
+        })
+    }
 }
 
 impl Pusher {
     /// With what its thread waits on.
-    pub(crate) fn new() -> (Self, Receiver<Option<NodeId>>) {
+    pub(crate) fn new() -> (Self, Receiver<Wake>) {
         let (wake, woken) = sync_channel(WAITING_MAX);
         (Self { state: Mutex::default(), wake }, woken)
     }
@@ -134,6 +162,16 @@ impl Pusher {
         let position = state.first + state.order.len() as u64;
         state.listed.insert(directory, Listed { position, ..Listed::default() });
         state.order.push_back(directory);
+        if state.goes_on(directory, |before| before.is_read) {
+            self.wake(Wake::Listed(directory));
+        }
+    }
+
+    /// Wakes the thread. What has no place is not pushed, and is read.
+    fn wake(&self, wake: Wake) {
+        match self.wake.try_send(wake) {
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
     }
 
     /// A file was read by a request. Says whether it had been pushed.
@@ -150,9 +188,7 @@ impl Pusher {
         let is_wanted = is_first && (is_left_out || !state.is_busy);
         drop(state);
         if is_wanted {
-            match self.wake.try_send(Some(id)) {
-                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
-            }
+            self.wake(Wake::Read(id));
         }
     }
 
@@ -160,38 +196,113 @@ impl Pusher {
     pub(crate) fn stop(&self) {
         self.state().is_stopping = true;
         // It may have ended by itself; where it has no room for more, it looks before each.
-        let _ended = self.wake.try_send(None);
+        self.wake(Wake::Stop);
     }
 
-    /// Where a window begins because a file was read, and how many directories it may have.
-    fn begin(&self, shared: &Shared, id: NodeId) -> Option<(NodeId, Begin, usize)> {
-        let directory = shared.parent_of(id);
+    /// Where a window begins, and how many directories it may have.
+    fn begin(&self, shared: &Shared, wake: Wake) -> Option<(NodeId, Begin, usize)> {
+        let (directory, file) = match wake {
+            Wake::Read(id) => (shared.parent_of(id), Some(id)),
+            Wake::Listed(directory) => (directory, None),
+            Wake::Stop => return None,
+        };
         let mut state = self.state();
-        state.listed.get(&directory)?;
+        let listed = state.listed.get_mut(&directory)?;
+        listed.is_read |= file.is_some();
+        let is_pushed = listed.is_pushed;
         state.is_busy = true;
+        let Some(id) = file else {
+            return (!is_pushed).then_some((directory, Begin::Position(0), WINDOW_DIRECTORIES));
+        };
         if let Some(window) = state.window.filter(|window| window.left_out == id) {
-            let (directory, position) = window.next;
+            let after = || state.neighbour(directory, 1).filter(|after| !state.is_pushed(*after));
+            let (directory, position) = window.next.or_else(|| after().map(|after| (after, 0)))?;
             return Some((directory, Begin::Position(position), WINDOW_DIRECTORIES));
         }
-        let before = |distance| state.neighbour(directory, distance).is_some_and(|one| state.is_pushed(one));
-        let goes_on = before(-1) || before(-2);
+        let goes_on = state.goes_on(directory, |_| true);
         Some((directory, Begin::File(id), if goes_on { WINDOW_DIRECTORIES } else { 1 }))
     }
 }
 
 /// Pushes until the mount has ended.
-pub(crate) fn run(shared: &Shared, woken: &Receiver<Option<NodeId>>, notifier: &Notifier) {
+pub(crate) fn run(shared: &Shared, woken: &Receiver<Wake>, notifier: &Notifier) {
     let Some(pusher) = &shared.pusher else { return };
-    while let Ok(Some(id)) = woken.recv() {
+    let mut ahead = Ahead::default();
+    while let Ok(wake) = woken.recv() {
         if pusher.state().is_stopping {
             break;
         }
-        if let Some(begin) = pusher.begin(shared, id) {
+        let begin = pusher.begin(shared, wake);
+        if let Some(begin) = begin {
             let ids = choose(shared, pusher, begin);
-            push(shared, pusher, &ids, notifier);
+            push(shared, pusher, (&ids, &mut ahead), notifier);
         }
         pusher.state().is_busy = false;
+        if let (Wake::Listed(directory), Some(_)) = (wake, begin) {
+            ahead.read_after(shared, pusher, directory);
+        }
     }
+}
+
+/// What is read before it can be pushed.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// The directories in the directory that the last was in, in the order of their names.
+    siblings: Option<(NodeId, Vec<NodeId>)>,
+    bodies: HashMap<NodeId, Bytes>,
+}
+
+/// So much is read ahead, and so many directories of one are looked through for the next.
+const AHEAD_BYTES: u64 = 8 << 20;
+const SIBLINGS_MAX: usize = 1 << 16;
+
+impl Ahead {
+    /// Reads what the directory after one has.
+    fn read_after(&mut self, shared: &Shared, pusher: &Pusher, directory: NodeId) {
+        self.bodies.clear();
+        let Some(next) = self.after(shared, directory) else { return };
+        let (mut ids, mut bytes) = (Vec::new(), 0);
+        let listed = files_of(&*shared.tree, next, &mut |id, len| {
+            if (1..=SMALL_MAX).contains(&len) && bytes + len <= AHEAD_BYTES {
+                bytes += len;
+                ids.push(id);
+            }
+        });
+        if listed.is_err() || ids.is_empty() {
+            // Who lists it gets the error.
+            return;
+        }
+        let bodies = &mut self.bodies;
+        let deliver = &mut |gathered: Gathered| {
+            if let Some(piece) = gathered.result.ok().filter(BodyPiece::is_whole) {
+                bodies.insert(gathered.id, piece.bytes);
+            }
+            match pusher.state().is_stopping {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        // What cannot be read is left to who asks for it.
+        let _left = shared.tree.gather(&ids, &Backend::Auto, &options(), deliver);
+    }
+
+    /// The directory after one in the directory that both are in.
+    fn after(&mut self, shared: &Shared, directory: NodeId) -> Option<NodeId> {
+        let parent = shared.parent_of(directory);
+        let known = self.siblings.as_ref().filter(|(of, _)| *of == parent);
+        if known.is_none() {
+            let mut all = Vec::new();
+            let listed = directories_of(&*shared.tree, parent, SIBLINGS_MAX, &mut |id| all.push(id));
+            self.siblings = listed.is_ok().then_some((parent, all));
+        }
+        let (_, all) = self.siblings.as_ref()?;
+        let at = all.iter().position(|one| *one == directory)?;
+        all.get(at + 1).copied()
+    }
+}
+
+fn options() -> GatherOptions {
+    GatherOptions { piece_bytes: SMALL_MAX, memory_bytes: MEMORY_BYTES, ..GatherOptions::default() }
 }
 
 /// Chooses the files of a window, and notes where the next begins.
@@ -239,50 +350,67 @@ fn choose(
     // A short window has nothing in it that could be left out.
     let left_out = ids.len() / LEFT_OUT;
     let goes_on = directories > 1 || end.is_some_and(|(directory, _)| directory == start);
-    let window = end.filter(|_| goes_on && left_out > 0);
-    let window = window.map(|next| Window { left_out: ids.remove(left_out), next });
+    let window = (goes_on && left_out > 0).then(|| Window { left_out: ids.remove(left_out), next: end });
     pusher.state().window = window;
     ids
 }
 
-/// Reads files and puts them into the page cache. One that cannot be read is left to the request
-/// that asks for it, which says why.
-fn push(shared: &Shared, pusher: &Pusher, ids: &[NodeId], notifier: &Notifier) {
-    let wanted: Vec<NodeId> = {
-        let state = pusher.state();
-        ids.iter().copied().filter(|id| !state.read.contains(id)).collect()
-    };
+/// Puts files into the page cache: what was read ahead first, then what is read for it. One that
+/// cannot be read is left to the request that asks for it, which says why.
+fn push(shared: &Shared, pusher: &Pusher, (ids, ahead): (&[NodeId], &mut Ahead), notifier: &Notifier) {
+    let is_read = |id: &NodeId| pusher.state().read.contains(id);
+    let (mut wanted, mut is_begun) = (Vec::new(), false);
+    for id in ids {
+        match ahead.bodies.remove(id) {
+            Some(bytes) if !is_read(id) => {
+                is_begun = true;
+                if store(shared, pusher, (*id, &bytes), notifier).is_break() {
+                    return;
+                }
+            }
+            Some(_) => {}
+            None if is_read(id) => {}
+            None => wanted.push(*id),
+        }
+    }
+    if is_begun || !wanted.is_empty() {
+        count(&shared.counters.passes);
+    }
     if wanted.is_empty() {
         return;
     }
-    count(&shared.counters.passes);
-    let options =
-        GatherOptions { piece_bytes: SMALL_MAX, memory_bytes: MEMORY_BYTES, ..GatherOptions::default() };
     let deliver = &mut |gathered: Gathered| {
         if pusher.state().is_stopping {
             return ControlFlow::Break(());
         }
-        let Ok(piece) = gathered.result else { return ControlFlow::Continue(()) };
-        let id = gathered.id;
-        if !piece.is_whole() || pusher.state().read.contains(&id) {
-            return ControlFlow::Continue(());
-        }
-        match notifier.store(shared.numbers.inode(id), 0, &piece.bytes) {
-            Ok(()) => {
-                count(&shared.counters.pushed_files);
-                shared.counters.pushed_bytes.fetch_add(piece.body_len, Ordering::Relaxed);
-                let mut state = pusher.state();
-                if state.pushed.len() >= READ_MAX {
-                    state.pushed.clear();
-                }
-                state.pushed.insert(id);
-                ControlFlow::Continue(())
+        match gathered.result {
+            Ok(piece) if piece.is_whole() && !is_read(&gathered.id) => {
+                store(shared, pusher, (gathered.id, &piece.bytes), notifier)
             }
-            // The mount has ended.
-            Err(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
         }
     };
-    if let Err(error) = shared.tree.gather(&wanted, &Backend::Auto, &options, deliver) {
+    if let Err(error) = shared.tree.gather(&wanted, &Backend::Auto, &options(), deliver) {
         shared.failed(shared.numbers.root, &error);
     }
+}
+
+/// Puts one into the page cache. `Break` where the mount has ended.
+fn store(
+    shared: &Shared,
+    pusher: &Pusher,
+    (id, bytes): (NodeId, &Bytes),
+    notifier: &Notifier,
+) -> ControlFlow<()> {
+    if notifier.store(shared.numbers.inode(id), 0, bytes).is_err() {
+        return ControlFlow::Break(());
+    }
+    count(&shared.counters.pushed_files);
+    shared.counters.pushed_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    let mut state = pusher.state();
+    if state.pushed.len() >= READ_MAX {
+        state.pushed.clear();
+    }
+    state.pushed.insert(id);
+    ControlFlow::Continue(())
 }
