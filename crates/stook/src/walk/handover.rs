@@ -144,9 +144,9 @@ impl HandOver {
         taken
     }
 
-    /// Gives room back. The first task may go on at once. The others that who wait for it are woken when
-    /// half of it is free, so that each of them gets a good piece of work done before it has to wait
-    /// again: woken for every entry, they would spend the processors on waking.
+    /// Gives room back. The first task may go on at once. The others are woken when half of it is
+    /// free, so that each of them gets a good piece of work done before it has to wait again: woken
+    /// for every entry, they would spend the processors on waking.
     pub(super) fn release(&self, cost: u64) {
         let mut state = lock(&self.state);
         state.used = state.used.saturating_sub(cost);
@@ -290,7 +290,7 @@ mod tests {
             let early = costs(&hand_over);
             hand_over.release(250 * early.len() as u64);
             assert!(first.join().unwrap());
-            assert_eq!(early, [250, 250], "half of what is there, and what follows it");
+            assert_eq!(early, [250; 3], "half of what is there, and what follows it without a gap");
         });
         hand_over.send(0, parcel(500));
         assert_eq!(costs(&hand_over), [500], "late, and still first of what is left");
