@@ -10,9 +10,11 @@
 //! vain.
 //!
 //! A program that reads each directory before it lists the next is pushed what it lists as soon as
-//! it has listed it, as long as it read what was left out of the one before. What the directory
-//! after that has is read ahead meanwhile: it cannot be pushed, because the kernel knows none of
-//! its files yet.
+//! it has listed it, as long as it read what was left out of the one before. That is the first file
+//! there: a program asks for it at once, before it could be pushed. What the directories after that
+//! have is read ahead meanwhile ([`Ahead`]).
+
+mod ahead;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -23,9 +25,10 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use fuser::Notifier;
 use stook::engine::Backend;
-use stook::tree::{BodyPiece, GatherOptions, Gathered, NodeId};
+use stook::tree::{GatherOptions, Gathered, NodeId};
 
-use crate::listing::{directories_of, files_of};
+use self::ahead::Ahead;
+use crate::listing::{Content, contents_of};
 use crate::shared::Shared;
 use crate::status::count;
 
@@ -54,6 +57,7 @@ const WAITING_MAX: usize = 64;
 pub(crate) struct Pusher {
     state: Mutex<State>,
     wake: SyncSender<Wake>,
+    ahead: Ahead,
 }
 
 /// What the thread waits for.
@@ -107,8 +111,9 @@ struct State {
     listed: HashMap<NodeId, Listed>,
     /// Files that a request has read.
     read: HashSet<NodeId>,
-    /// Files that were pushed, and not read since.
-    pushed: HashSet<NodeId>,
+    /// Files that were pushed, and not read by a request since, with the number of the pass.
+    pushed: HashMap<NodeId, u64>,
+    passes: u64,
     window: Option<Window>,
     /// Whether the pusher is at work.
     is_busy: bool,
@@ -140,7 +145,7 @@ impl Pusher {
     /// With what its thread waits on.
     pub(crate) fn new() -> (Self, Receiver<Wake>) {
         let (wake, woken) = sync_channel(WAITING_MAX);
-        (Self { state: Mutex::default(), wake }, woken)
+        (Self { state: Mutex::default(), wake, ahead: Ahead::default() }, woken)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -181,8 +186,13 @@ impl Pusher {
             state.read.clear();
         }
         let is_first = state.read.insert(id);
-        if state.pushed.remove(&id) {
+        let pass = state.pushed.remove(&id);
+        if let Some(pass) = pass {
             count(&shared.counters.read_too);
+            if pass + 1 < state.passes {
+                // Its pages have gone, and so may others have.
+                state.pushed.clear();
+            }
         }
         let is_left_out = state.window.is_some_and(|window| window.left_out == id);
         let is_wanted = is_first && (is_left_out || !state.is_busy);
@@ -190,6 +200,11 @@ impl Pusher {
         if is_wanted {
             self.wake(Wake::Read(id));
         }
+    }
+
+    /// All bytes of a file, if they were read ahead.
+    pub(crate) fn read_ahead(&self, id: NodeId) -> Option<Bytes> {
+        self.ahead.get(id)
     }
 
     /// Ends its thread. What it pushes just now is refused by the kernel, once the mount has ended.
@@ -227,78 +242,26 @@ impl Pusher {
 /// Pushes until the mount has ended.
 pub(crate) fn run(shared: &Shared, woken: &Receiver<Wake>, notifier: &Notifier) {
     let Some(pusher) = &shared.pusher else { return };
-    let mut ahead = Ahead::default();
-    while let Ok(wake) = woken.recv() {
-        if pusher.state().is_stopping {
-            break;
-        }
-        let begin = pusher.begin(shared, wake);
-        if let Some(begin) = begin {
-            let ids = choose(shared, pusher, begin);
-            push(shared, pusher, (&ids, &mut ahead), notifier);
-        }
-        pusher.state().is_busy = false;
-        if let (Wake::Listed(directory), Some(_)) = (wake, begin) {
-            ahead.read_after(shared, pusher, directory);
-        }
-    }
-}
-
-/// What is read before it can be pushed.
-#[derive(Debug, Default)]
-struct Ahead {
-    /// The directories in the directory that the last was in, in the order of their names.
-    siblings: Option<(NodeId, Vec<NodeId>)>,
-    bodies: HashMap<NodeId, Bytes>,
-}
-
-/// So much is read ahead, and so many directories of one are looked through for the next.
-const AHEAD_BYTES: u64 = 8 << 20;
-const SIBLINGS_MAX: usize = 1 << 16;
-
-impl Ahead {
-    /// Reads what the directory after one has.
-    fn read_after(&mut self, shared: &Shared, pusher: &Pusher, directory: NodeId) {
-        self.bodies.clear();
-        let Some(next) = self.after(shared, directory) else { return };
-        let (mut ids, mut bytes) = (Vec::new(), 0);
-        let listed = files_of(&*shared.tree, next, &mut |id, len| {
-            if (1..=SMALL_MAX).contains(&len) && bytes + len <= AHEAD_BYTES {
-                bytes += len;
-                ids.push(id);
+    let (listed, followed) = sync_channel(WAITING_MAX);
+    std::thread::scope(|scope| {
+        scope.spawn(move || ahead::run(shared, pusher, &followed));
+        while let Ok(wake) = woken.recv() {
+            if pusher.state().is_stopping {
+                break;
             }
-        });
-        if listed.is_err() || ids.is_empty() {
-            // Who lists it gets the error.
-            return;
-        }
-        let bodies = &mut self.bodies;
-        let deliver = &mut |gathered: Gathered| {
-            if let Some(piece) = gathered.result.ok().filter(BodyPiece::is_whole) {
-                bodies.insert(gathered.id, piece.bytes);
+            if let Some(begin) = pusher.begin(shared, wake) {
+                let is_listed = matches!(wake, Wake::Listed(_));
+                if is_listed {
+                    // Where it has no time for it, nothing is read ahead.
+                    let _full = listed.try_send(begin.0);
+                }
+                let ids = choose(shared, pusher, begin, is_listed);
+                push(shared, pusher, &ids, notifier);
             }
-            match pusher.state().is_stopping {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        };
-        // What cannot be read is left to who asks for it.
-        let _left = shared.tree.gather(&ids, &Backend::Auto, &options(), deliver);
-    }
-
-    /// The directory after one in the directory that both are in.
-    fn after(&mut self, shared: &Shared, directory: NodeId) -> Option<NodeId> {
-        let parent = shared.parent_of(directory);
-        let known = self.siblings.as_ref().filter(|(of, _)| *of == parent);
-        if known.is_none() {
-            let mut all = Vec::new();
-            let listed = directories_of(&*shared.tree, parent, SIBLINGS_MAX, &mut |id| all.push(id));
-            self.siblings = listed.is_ok().then_some((parent, all));
+            pusher.state().is_busy = false;
         }
-        let (_, all) = self.siblings.as_ref()?;
-        let at = all.iter().position(|one| *one == directory)?;
-        all.get(at + 1).copied()
-    }
+        drop(listed);
+    });
 }
 
 fn options() -> GatherOptions {
@@ -310,6 +273,7 @@ fn choose(
     shared: &Shared,
     pusher: &Pusher,
     (start, from, directories): (NodeId, Begin, usize),
+    is_listed: bool,
 ) -> Vec<NodeId> {
     let (mut ids, mut bytes) = (Vec::new(), 0_u64);
     let (mut next, mut from) = (Some(start), from);
@@ -317,7 +281,8 @@ fn choose(
     for _ in 0..directories {
         let Some(directory) = next else { break };
         let (mut position, mut has_begun) = (0, false);
-        let listed = files_of(&*shared.tree, directory, &mut |id, len| {
+        let listed = contents_of(&*shared.tree, directory, &mut |id, content| {
+            let Content::File(len) = content else { return };
             has_begun |= match from {
                 Begin::File(file) => file == id,
                 Begin::Position(first) => position >= first,
@@ -339,6 +304,8 @@ fn choose(
         let mut state = pusher.state();
         if let Some(listed) = state.listed.get_mut(&directory) {
             listed.is_pushed = true;
+            // Where there is no file, nothing is there to be read.
+            listed.is_read |= position == 0;
         }
         next = state.neighbour(directory, 1).filter(|one| !state.is_pushed(*one));
         from = Begin::Position(0);
@@ -347,34 +314,35 @@ fn choose(
         }
     }
     let end = end.or(next.map(|directory| (directory, 0)));
-    // A short window has nothing in it that could be left out.
-    let left_out = ids.len() / LEFT_OUT;
     let goes_on = directories > 1 || end.is_some_and(|(directory, _)| directory == start);
-    let window = (goes_on && left_out > 0).then(|| Window { left_out: ids.remove(left_out), next: end });
+    let left_out = match is_listed {
+        true => Some(0).filter(|_| !ids.is_empty()),
+        // A short window has nothing in it that could be left out.
+        false => Some(ids.len() / LEFT_OUT).filter(|at| goes_on && *at > 0),
+    };
+    let window = left_out.map(|at| Window { left_out: ids.remove(at), next: end });
     pusher.state().window = window;
     ids
 }
 
 /// Puts files into the page cache: what was read ahead first, then what is read for it. One that
 /// cannot be read is left to the request that asks for it, which says why.
-fn push(shared: &Shared, pusher: &Pusher, (ids, ahead): (&[NodeId], &mut Ahead), notifier: &Notifier) {
-    let is_read = |id: &NodeId| pusher.state().read.contains(id);
-    let (mut wanted, mut is_begun) = (Vec::new(), false);
-    for id in ids {
-        match ahead.bodies.remove(id) {
-            Some(bytes) if !is_read(id) => {
-                is_begun = true;
-                if store(shared, pusher, (*id, &bytes), notifier).is_break() {
-                    return;
-                }
-            }
-            Some(_) => {}
-            None if is_read(id) => {}
-            None => wanted.push(*id),
+fn push(shared: &Shared, pusher: &Pusher, ids: &[NodeId], notifier: &Notifier) {
+    let is_there = |id: &NodeId| {
+        let state = pusher.state();
+        state.read.contains(id) || state.pushed.contains_key(id)
+    };
+    pusher.state().passes += 1;
+    count(&shared.counters.passes);
+    let mut wanted = Vec::new();
+    for id in ids.iter().filter(|id| !is_there(id)) {
+        let Some(bytes) = pusher.ahead.get(*id) else {
+            wanted.push(*id);
+            continue;
+        };
+        if pusher.state().is_stopping || store(shared, pusher, (*id, &bytes), notifier).is_break() {
+            return;
         }
-    }
-    if is_begun || !wanted.is_empty() {
-        count(&shared.counters.passes);
     }
     if wanted.is_empty() {
         return;
@@ -384,7 +352,7 @@ fn push(shared: &Shared, pusher: &Pusher, (ids, ahead): (&[NodeId], &mut Ahead),
             return ControlFlow::Break(());
         }
         match gathered.result {
-            Ok(piece) if piece.is_whole() && !is_read(&gathered.id) => {
+            Ok(piece) if piece.is_whole() && !is_there(&gathered.id) => {
                 store(shared, pusher, (gathered.id, &piece.bytes), notifier)
             }
             _ => ControlFlow::Continue(()),
@@ -411,6 +379,7 @@ fn store(
     if state.pushed.len() >= READ_MAX {
         state.pushed.clear();
     }
-    state.pushed.insert(id);
+    let pass = state.passes;
+    state.pushed.insert(id, pass);
     ControlFlow::Continue(())
 }
