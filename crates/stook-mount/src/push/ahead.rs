@@ -16,6 +16,7 @@ use stook::tree::{BodyPiece, Gathered, NodeId};
 use super::{Pusher, SMALL_MAX, options};
 use crate::listing::{Content, contents_of};
 use crate::shared::Shared;
+use crate::status::count;
 
 /// So much is read ahead; more is read when less than half of it is left.
 const AHEAD_BYTES: u64 = 8 << 20;
@@ -118,6 +119,7 @@ fn read(shared: &Shared, pusher: &Pusher, ids: &[NodeId]) {
     let deliver = &mut |gathered: Gathered| {
         if let Some(piece) = gathered.result.ok().filter(BodyPiece::is_whole) {
             pusher.ahead.bodies().insert(gathered.id, piece.bytes);
+            count(&shared.counters.read_ahead);
         }
         match pusher.state().is_stopping {
             true => ControlFlow::Break(()),

@@ -95,8 +95,9 @@ enum Begin {
 /// A window that was pushed last.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// A file in it that was left out.
+    /// A file in it that was left out, and the directory that this is in.
     left_out: NodeId,
+    directory: NodeId,
     /// Where the next begins: the directory, and its first file there; nothing, where no more was
     /// listed.
     next: Option<(NodeId, usize)>,
@@ -194,7 +195,12 @@ impl Pusher {
                 state.pushed.clear();
             }
         }
-        let is_left_out = state.window.is_some_and(|window| window.left_out == id);
+        let left_out = state.window.filter(|window| window.left_out == id);
+        if let Some(window) = left_out {
+            // The next directory may be listed before the thread gets to it.
+            state.listed.entry(window.directory).and_modify(|listed| listed.is_read = true);
+        }
+        let is_left_out = left_out.is_some();
         let is_wanted = is_first && (is_left_out || !state.is_busy);
         drop(state);
         if is_wanted {
@@ -291,7 +297,7 @@ fn choose(
                 match bytes < WINDOW_BYTES && ids.len() < WINDOW_FILES {
                     true => {
                         bytes = bytes.saturating_add(len);
-                        ids.push(id);
+                        ids.push((id, directory));
                     }
                     false => end = Some((directory, position)),
                 }
@@ -317,12 +323,13 @@ fn choose(
     let goes_on = directories > 1 || end.is_some_and(|(directory, _)| directory == start);
     let left_out = match is_listed {
         true => Some(0).filter(|_| !ids.is_empty()),
-        // A short window has nothing in it that could be left out.
-        false => Some(ids.len() / LEFT_OUT).filter(|at| goes_on && *at > 0),
+        // A short window has nothing in it that could be left out, and the last one need not.
+        false => Some(ids.len() / LEFT_OUT).filter(|at| goes_on && end.is_some() && *at > 0),
     };
-    let window = left_out.map(|at| Window { left_out: ids.remove(at), next: end });
+    let left_out = left_out.map(|at| ids.remove(at));
+    let window = left_out.map(|(left_out, directory)| Window { left_out, directory, next: end });
     pusher.state().window = window;
-    ids
+    ids.into_iter().map(|(id, _)| id).collect()
 }
 
 /// Puts files into the page cache: what was read ahead first, then what is read for it. One that
@@ -332,10 +339,14 @@ fn push(shared: &Shared, pusher: &Pusher, ids: &[NodeId], notifier: &Notifier) {
         let state = pusher.state();
         state.read.contains(id) || state.pushed.contains_key(id)
     };
+    let left: Vec<NodeId> = ids.iter().copied().filter(|id| !is_there(id)).collect();
+    if left.is_empty() {
+        return;
+    }
     pusher.state().passes += 1;
     count(&shared.counters.passes);
     let mut wanted = Vec::new();
-    for id in ids.iter().filter(|id| !is_there(id)) {
+    for id in left.iter().filter(|id| !is_there(id)) {
         let Some(bytes) = pusher.ahead.get(*id) else {
             wanted.push(*id);
             continue;
