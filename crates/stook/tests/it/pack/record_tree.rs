@@ -12,7 +12,7 @@ use stook::Error;
 use stook::engine::Backend;
 use stook::extent::ByteRange;
 use stook::pack::format::attributes::{KIND, Name, Value};
-use stook::pack::tree::{Hidden, RecordTree};
+use stook::pack::tree::{Followed, Hidden, RecordTree};
 use stook::pack::{Attributes, CompactOptions, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook::tree::{BodyPiece, Cursor, GatherOptions, Gathered, Kind, Node, NodeId, Page, Tree};
@@ -496,6 +496,54 @@ fn a_lost_segment_is_a_failure_of_the_listing_and_hides_what_is_not_there() {
     assert_eq!((names, failures.len()), (vec!["here".to_owned()], 1));
     assert!(matches!(tree.find(b"lost"), Err(Error::Damaged { .. })));
     assert_eq!(bytes_of(&tree, "here"), b"1");
+}
+
+#[test]
+fn a_frame_without_a_name_in_the_segment_that_grows_is_a_failure_of_the_listing() {
+    let (directory, mut writer) = created();
+    for number in 0..5 {
+        put(&mut writer, format!("d/{number}"), FileKind::File, noise(number, 100));
+    }
+    // Nothing is sealed: the names are in the frames alone.
+    writer.finish(false).unwrap();
+    let whole = open(directory.path());
+    assert_eq!(listed(&whole, whole.root()).1.len(), 0);
+    hit(directory.path(), "d/2", b"d/2");
+    for tree in [open(directory.path()), open_by_names(directory.path())] {
+        let (names, failures) = listed(&tree, tree.root());
+        assert_eq!(names, ["d"]);
+        let [Error::Damaged { path, offset, .. }] = &failures[..] else { panic!("{failures:?}") };
+        assert!(path.starts_with(directory.path()) && *offset > 0, "{failures:?}");
+        assert!(!tree.pack().damages().is_empty());
+        let (names, failures) = listed(&tree, id_of(&tree, "d"));
+        assert_eq!((names, failures.len()), (["0", "1", "3", "4"].map(str::to_owned).to_vec(), 0));
+        assert!(matches!(tree.find(b"d/2"), Err(Error::Damaged { .. })));
+        assert!(matches!(tree.find(b"d/no"), Err(Error::Damaged { .. })));
+        assert_eq!(bytes_of(&tree, "d/3"), noise(3, 100));
+    }
+    // So it is in a state that is met later.
+    let options = OpenOptions::default();
+    let followed = Followed::new(Arc::new(Pack::open_path(directory.path(), options.clone()).unwrap()), options);
+    let followed = followed.unwrap();
+    let (names, failures) = listed(&followed, followed.root());
+    assert_eq!((names, failures.len()), (vec!["d".to_owned()], 1));
+}
+
+/// What only the header of a name that is gone would hide is none of it.
+#[test]
+fn damage_that_hides_no_name_is_no_failure_of_the_listing() {
+    let (directory, mut writer) = created();
+    for number in 0..5 {
+        put(&mut writer, format!("d/{number}"), FileKind::File, noise(number, 5000));
+    }
+    writer.finish(false).unwrap();
+    hit(directory.path(), "d/2", &noise(2, 5000)[1000..1016]);
+    for tree in [open(directory.path()), open_by_names(directory.path())] {
+        assert!(!tree.pack().damages().is_empty());
+        assert_eq!(listed(&tree, tree.root()).1.len(), 0);
+        assert_eq!(listed(&tree, id_of(&tree, "d")).0.len(), 5);
+        assert!(tree.find(b"d/no").unwrap().is_none());
+    }
 }
 
 #[test]
