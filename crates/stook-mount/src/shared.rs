@@ -140,7 +140,10 @@ impl Shared {
     fn log(&self, id: NodeId, error: &Error) {
         let (path, why) = (self.tree.path_of(id), stook::error::chain(error));
         let path = path.strip_prefix(self.tree.path()).unwrap_or(&path);
-        self.log.say(&format!("{}: {why}", escaped(path.as_os_str().as_bytes())));
+        match path.as_os_str().as_bytes() {
+            b"" => self.log.say(&why),
+            path => self.log.say(&format!("{}: {why}", escaped(path))),
+        }
     }
 
     /// The directory that something is in, by the first of its names; the root is in itself.

@@ -151,9 +151,12 @@ fn in_the_foreground_it_says_what_is_mounted_and_ends_with_a_signal() {
     let place = Place::new();
     place.script(
         "mkdir tree; echo one > tree/a; $STOOK pack tree p.stook -q
-         $STOOK mount --foreground p.stook mnt --json > said & process=$!
-         for n in {1..100}; do [ -s said ] && break; sleep 0.05; done; grep -x one mnt/a; kill $process; wait $process
-         grep '\"schema\":\"stook.mount/1\"' said | grep '\"mode\":\"small\"'; test ! -e mnt/a",
+         for signal in TERM QUIT; do
+             : > said; $STOOK mount --foreground p.stook mnt --json > said & process=$!
+             for n in {1..100}; do [ -s said ] && break; sleep 0.05; done; grep -x one mnt/a
+             kill -$signal $process; wait $process
+             grep '\"schema\":\"stook.mount/1\"' said | grep '\"mode\":\"small\"'; test ! -e mnt/a
+         done",
     );
 }
 

@@ -20,7 +20,7 @@ use stook_testing::conformance::{
     AfterChange, TreeFeatures, changed_medium_conformance, many_files, noise, read_all, tree_conformance,
     tree_matches_model,
 };
-use stook_testing::fault::{FaultEngineFactory, UnreadableStorage};
+use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory, UnreadableStorage};
 use stook_testing::model::tree::{TreeEntry, TreeModel, tree_models, with_random_xattrs};
 use stook_testing::sweep::stride;
 use tempfile::TempDir;
@@ -174,6 +174,46 @@ fn what_is_read_when_it_is_asked_for_is_what_is_read_at_first() {
             assert_eq!(said_of(&tree, path), said_of(&eager, path), "{path}");
         }
     }
+}
+
+#[test]
+fn a_read_that_fails_once_leaves_every_name_to_be_asked_for_again() {
+    let (directory, mut writer) = created();
+    let mut paths = Vec::new();
+    for number in 0..600 {
+        let path = format!("d/{number}");
+        put(&mut writer, &path, FileKind::File, &path);
+        paths.push(path);
+    }
+    for number in [3, 300, 599] {
+        let (first, link) = (format!("d/{number}"), format!("linked/{number}"));
+        put(&mut writer, &link, FileKind::HardLink, &first);
+        writer.mark_hard_links(&key(&first)).unwrap();
+        paths.push(link);
+    }
+    writer.finish(true).unwrap();
+    let eager = open(directory.path());
+    let (mut struck, mut nth) = (0, 0);
+    loop {
+        let engines = FaultEngineFactory::new(Backend::Threads);
+        let options = OpenOptions { engines: Arc::new(engines.clone()), ..OpenOptions::default() };
+        let pack = Pack::open_path(directory.path(), options).unwrap();
+        let tree = RecordTree::with_names(Arc::new(pack)).unwrap();
+        // No damage: the system has no room for what it would do.
+        engines.fail(Some(EngineCall::Read), nth, EngineFault::NoSpace);
+        let asked = tree.find(b"linked/300").and_then(|id| tree.node(id.unwrap()));
+        let completed = tree.complete(&|| true);
+        engines.clear_faults();
+        for path in &paths {
+            assert_eq!(said_of(&tree, path), said_of(&eager, path), "{path} after read {nth} has failed");
+        }
+        if asked.is_ok() && completed.is_ok() {
+            break;
+        }
+        struck += 1;
+        nth += 1;
+    }
+    assert!(struck > 3, "{struck}");
 }
 
 #[test]
