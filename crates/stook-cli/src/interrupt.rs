@@ -19,13 +19,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
 
 use crate::exit;
@@ -36,6 +36,9 @@ static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Whether the next signal is a second one.
 static ASKED_BEFORE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Where each signal writes a byte.
+static SIGNALLED: OnceLock<UnixStream> = OnceLock::new();
 
 /// How long signals count as the same one.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
@@ -70,19 +73,33 @@ pub(crate) fn install() -> anyhow::Result<()> {
 }
 
 fn listen() -> io::Result<()> {
-    let code = i32::from(exit::INTERRUPTED);
     let (first, signalled) = UnixStream::pair()?;
     // Waits for the first signal, and is left alone when the program ends.
     std::thread::Builder::new()
         .name("stook-signal".into())
         .spawn(move || expect_second(first, SAME_SIGNAL, &ASKED_BEFORE))?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_conditional_shutdown(signal, code, ASKED_BEFORE.clone())?;
-        flag::register_conditional_shutdown(signal, code, WRITING.clone())?;
-        flag::register(signal, INTERRUPTED.clone())?;
-        low_level::pipe::register(signal, signalled.try_clone()?)?;
-    }
+    let signalled = SIGNALLED.get_or_init(|| signalled);
+    [SIGINT, SIGTERM, SIGHUP].into_iter().try_for_each(|signal| listen_to(signal, signalled))
+}
+
+fn listen_to(signal: i32, signalled: &UnixStream) -> io::Result<()> {
+    let code = i32::from(exit::INTERRUPTED);
+    flag::register_conditional_shutdown(signal, code, ASKED_BEFORE.clone())?;
+    flag::register_conditional_shutdown(signal, code, WRITING.clone())?;
+    flag::register(signal, INTERRUPTED.clone())?;
+    low_level::pipe::register(signal, signalled.try_clone()?)?;
     Ok(())
+}
+
+/// Takes SIGQUIT for a request to stop, too, as other servers do: for a program that others would
+/// get errors of if it ended at once, with a core.
+///
+/// # Errors
+/// Returns an error if the system refuses the handler.
+pub fn stop_with_quit() -> anyhow::Result<()> {
+    // Without the others none is wanted.
+    let Some(signalled) = SIGNALLED.get() else { return Ok(()) };
+    listen_to(SIGQUIT, signalled).context("cannot listen to SIGQUIT")
 }
 
 /// Sets `asked_before` some time after the first signal, which is a byte of `first`.

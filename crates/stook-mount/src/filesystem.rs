@@ -26,11 +26,13 @@ use crate::shared::Shared;
 use crate::status::{Mode, STATUS_NAME, STATUS_XATTR, count};
 use crate::survey::{NAME_LEN_MAX, Survey, refusal};
 use crate::waiting::Refuse;
+use crate::workers::Lane;
 
 /// The longest read-ahead of the kernel, and the longest read, in bytes.
 const READ_BYTES: u32 = 1 << 20;
-/// Reads that the kernel keeps waiting at most.
-const BACKGROUND_MAX: u16 = 64;
+/// Reads ahead, and reads past the page cache, that the kernel sends before it has an answer: far
+/// more than a server that hangs should hold up, since it sends no others then.
+const BACKGROUND_MAX: u16 = 1024;
 
 /// A file that was opened, and the file on disk that it is, if the kernel can have that.
 type Opening = (Arc<dyn Source>, Option<Arc<File>>);
@@ -44,18 +46,19 @@ const WITH_NODES_MAX: u64 = 64 << 10;
 pub(crate) struct Served(pub(crate) Arc<Shared>);
 
 impl Served {
-    /// Answers a request that may wait, for a disk or a server: with what `give` makes of what
+    /// Answers a request that may wait, for what its lane is of: with what `give` makes of what
     /// `work` finds.
     fn answer<R: Refuse, T>(
         &self,
         request: &Request,
+        lane: Lane,
         reply: R,
         work: impl FnOnce(&Shared) -> Result<T, Errno> + Send + 'static,
         give: impl FnOnce(&Shared, R, T) + Send + 'static,
     ) {
         let (number, slot) = self.0.waiting.begin(request.pid(), reply);
-        let shared = self.0.clone();
-        self.0.workers.run(move || {
+        let (shared, answer) = (self.0.clone(), slot.share());
+        let run = self.0.workers.run(lane, move || {
             // Its program may have been killed before its turn came.
             if slot.is_given() {
                 return shared.waiting.end(number);
@@ -72,6 +75,15 @@ impl Served {
                 }
             }
         });
+        if run.is_err() {
+            self.0.waiting.end(number);
+            answer.refuse(self.0.full());
+        }
+    }
+
+    /// What the bytes of a file wait for.
+    fn bytes_lane(&self, id: NodeId) -> Lane {
+        if self.0.tree.reads_by_request(id) { Lane::Server } else { Lane::Disk }
     }
 
     fn list<R: Refuse + Fill>(
@@ -87,6 +99,7 @@ impl Served {
         let ahead = listing.clone();
         self.answer(
             request,
+            Lane::Names,
             reply,
             move |shared| {
                 let mut listing = locked(&ahead);
@@ -98,6 +111,14 @@ impl Served {
             },
         );
     }
+}
+
+/// How much a file system has: blocks of so many bytes, each of which is read as units, and nodes.
+struct Room {
+    blocks: u64,
+    nodes: u64,
+    unit: u32,
+    fragment: u32,
 }
 
 /// A request that is noted as waiting until this is dropped.
@@ -142,6 +163,12 @@ impl Shared {
         Ok(source)
     }
 
+    /// What a request gets where too many wait already.
+    fn full(&self) -> Errno {
+        self.log.say("too many requests wait: those beyond 16,384 for the same kind of source are errors");
+        Errno::EIO
+    }
+
     fn status_text(&self) -> Result<Vec<u8>, Errno> {
         serde_json::to_vec(&self.status()).map_err(|_| Errno::EIO)
     }
@@ -164,7 +191,9 @@ impl Shared {
         Ok(shown.and_then(|(id, node)| self.attributes(self.numbers.inode(id), &node)))
     }
 
-    fn node(&self, number: INodeNo) -> Result<FileAttr, Errno> {
+    /// What is asked by a handle is what that has: its name may stand for another by now, which
+    /// would be looked up again for nothing.
+    fn node(&self, number: INodeNo, handle: Option<FileHandle>) -> Result<FileAttr, Errno> {
         let id = self.id(number);
         // What was mounted can be asked for its status whatever became of it.
         let is_root = number == INodeNo::ROOT;
@@ -172,7 +201,10 @@ impl Shared {
             true => Ok(self.root_node),
             false => Err(error),
         });
-        let node = node.map_err(|error| self.failed(id, &error))?;
+        let node = node.map_err(|error| match handle {
+            Some(_) => self.unreadable(id, &error),
+            None => self.failed(id, &error),
+        })?;
         self.attributes(number, &node).ok_or(Errno::ENOENT)
     }
 
@@ -295,18 +327,18 @@ impl Shared {
         reply.opened(FileHandle(self.opened.add_directory(id)), flags);
     }
 
-    /// Says what a file system has: of a tree that changes, that of the disk that it is on.
-    fn room(&self, reply: ReplyStatfs) {
-        let (block, name) = (BLOCK as u32, NAME_LEN_MAX as u32);
-        match self.survey() {
-            Some(survey) => reply.statfs(survey.blocks, 0, 0, survey.nodes, 0, block, name, block),
-            None => match rustix::fs::statvfs(self.tree.path()) {
-                Ok(found) => {
-                    let (unit, fragment) = (found.f_bsize as u32, found.f_frsize as u32);
-                    reply.statfs(found.f_blocks, 0, 0, found.f_files, 0, unit, name, fragment);
-                }
-                Err(_) => reply.statfs(0, 0, 0, 0, 0, block, name, block),
-            },
+    /// What a file system has: of a tree that changes, that of the disk that it is on.
+    fn room(&self) -> Room {
+        let block = BLOCK as u32;
+        if let Some(survey) = self.survey() {
+            return Room { blocks: survey.blocks, nodes: survey.nodes, unit: block, fragment: block };
+        }
+        match rustix::fs::statvfs(self.tree.path()) {
+            Ok(found) => {
+                let (unit, fragment) = (found.f_bsize as u32, found.f_frsize as u32);
+                Room { blocks: found.f_blocks, nodes: found.f_files, unit, fragment }
+            }
+            Err(_) => Room { blocks: 0, nodes: 0, unit: block, fragment: block },
         }
     }
 }
@@ -384,6 +416,7 @@ impl Filesystem for Served {
         let name = name.as_bytes().to_vec();
         self.answer(
             request,
+            Lane::Names,
             reply,
             move |shared| shared.find(shared.id(parent), &name),
             |shared, reply, found| {
@@ -397,7 +430,7 @@ impl Filesystem for Served {
         );
     }
 
-    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, number: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
         let shared = &self.0;
         count(&shared.counters.getattr);
         if let Some(text) = shared.snapshots.get(number) {
@@ -408,16 +441,16 @@ impl Filesystem for Served {
             };
         }
         let give = |shared: &Shared, reply: ReplyAttr, found| reply.attr(&shared.kept, &found);
-        self.answer(request, reply, move |shared| shared.node(number), give);
+        self.answer(request, Lane::Names, reply, move |shared| shared.node(number, handle), give);
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
         count(&self.0.counters.readlink);
+        let id = self.0.id(number);
         let target = move |shared: &Shared| {
-            let id = shared.id(number);
             shared.tree.link_target(id).map_err(|error| shared.failed(id, &error))
         };
-        self.answer(request, reply, target, |_, reply, target| reply.data(&target));
+        self.answer(request, self.bytes_lane(id), reply, target, |_, reply, target| reply.data(&target));
     }
 
     fn open(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -431,7 +464,7 @@ impl Filesystem for Served {
         }
         let id = self.0.id(number);
         let give = move |shared: &Shared, reply, opened| shared.opened(id, opened, reply);
-        self.answer(request, reply, move |shared| shared.open(id), give);
+        self.answer(request, self.bytes_lane(id), reply, move |shared| shared.open(id), give);
     }
 
     fn read(
@@ -453,6 +486,7 @@ impl Filesystem for Served {
         count(&self.0.counters.read);
         self.answer(
             request,
+            self.bytes_lane(id),
             reply,
             move |shared| shared.range(id, handle, offset, size),
             move |shared, reply, bytes| {
@@ -484,7 +518,7 @@ impl Filesystem for Served {
         let id = self.0.id(number);
         let kind = move |shared: &Shared| shared.tree.kind(id).map_err(|error| shared.failed(id, &error));
         let give = move |shared: &Shared, reply, kind| shared.opened_directory(id, kind, reply);
-        self.answer(request, reply, kind, give);
+        self.answer(request, Lane::Names, reply, kind, give);
     }
 
     fn readdir(&self, request: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
@@ -507,23 +541,25 @@ impl Filesystem for Served {
         reply.ok();
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+    fn statfs(&self, request: &Request, _: INodeNo, reply: ReplyStatfs) {
         count(&self.0.counters.statfs);
-        let shared = self.0.clone();
-        self.0.workers.run(move || shared.room(reply));
+        let give = |_: &Shared, reply: ReplyStatfs, Room { blocks, nodes, unit, fragment }| {
+            reply.statfs(blocks, 0, 0, nodes, 0, unit, NAME_LEN_MAX as u32, fragment);
+        };
+        self.answer(request, Lane::Names, reply, |shared| Ok(shared.room()), give);
     }
 
     fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         count(&self.0.counters.xattr);
         let name = name.as_bytes().to_vec();
         let give = move |_: &Shared, reply, value| reply_value(value, size, reply);
-        self.answer(request, reply, move |shared| shared.xattr(number, &name), give);
+        self.answer(request, Lane::Names, reply, move |shared| shared.xattr(number, &name), give);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         count(&self.0.counters.xattr);
         let give = move |_: &Shared, reply, names| reply_value(names, size, reply);
-        self.answer(request, reply, move |shared| shared.xattr_names(number), give);
+        self.answer(request, Lane::Names, reply, move |shared| shared.xattr_names(number), give);
     }
 
     fn lseek(
@@ -540,7 +576,8 @@ impl Filesystem for Served {
             // The kernel takes all for data from now on, without asking.
             return reply.error(Errno::ENOSYS);
         }
+        let lane = self.bytes_lane(self.0.id(number));
         let seek = move |shared: &Shared| shared.seek(number, handle, offset, whence);
-        self.answer(request, reply, seek, |_, reply, found| reply.offset(found));
+        self.answer(request, lane, reply, seek, |_, reply, found| reply.offset(found));
     }
 }

@@ -10,7 +10,7 @@ use fuser::{Errno, FileAttr, INodeNo};
 use stook::Error;
 use stook::names::escaped;
 use stook::pack::tree::Followed;
-use stook::tree::{Kind, Node, NodeId, Tree};
+use stook::tree::{Cursor, Kind, Node, NodeId, Page, Tree};
 
 use crate::attributes::{Numbers, Owner, SECTOR, attributes, errno_of};
 use crate::log::Log;
@@ -140,7 +140,10 @@ impl Shared {
     fn log(&self, id: NodeId, error: &Error) {
         let (path, why) = (self.tree.path_of(id), stook::error::chain(error));
         let path = path.strip_prefix(self.tree.path()).unwrap_or(&path);
-        self.log.say(&format!("{}: {why}", escaped(path.as_os_str().as_bytes())));
+        match path.as_os_str().as_bytes() {
+            b"" => self.log.say(&why),
+            path => self.log.say(&format!("{}: {why}", escaped(path))),
+        }
     }
 
     /// The directory that something is in, by the first of its names; the root is in itself.
@@ -161,8 +164,30 @@ impl Shared {
         self.survey.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Says what may hide names of a tree that does not change by itself before anybody lists it: it
+    /// is a failure of the listing of the root. Of a tree that has put off reading heads, it is on
+    /// the first page.
+    pub(crate) fn say_what_hides_names(&self) {
+        let root = self.tree.root();
+        let is_outline = self.survey().is_some_and(|survey| survey.is_outline);
+        let (mut page, mut cursor) = (Page::new(), Some(Cursor::Start));
+        while let Some(from) = cursor.filter(|_| matches!(self.tree.kind(root), Ok(Kind::Directory))) {
+            cursor = match self.tree.list(root, &from, &mut page) {
+                Ok(next) => next.filter(|_| !is_outline),
+                Err(error) => {
+                    self.failed(root, &error);
+                    None
+                }
+            };
+            for failure in page.take_failures() {
+                self.failed(root, &failure);
+            }
+        }
+    }
+
     /// Counts again what is in a tree that has changed.
     pub(crate) fn count_again(&self) {
+        self.say_what_hides_names();
         match Survey::of(&*self.tree, self.numbers.root) {
             Ok(survey) => {
                 *self.survey.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(survey));
@@ -173,6 +198,9 @@ impl Shared {
 
     /// Reads what the tree has put off, while it is used.
     pub(crate) fn complete(&self) {
+        if self.mode != Mode::Live {
+            self.say_what_hides_names();
+        }
         if let Err(error) = self.tree.complete(&|| !self.is_ending.load(Ordering::Relaxed)) {
             self.failed(self.numbers.root, &error);
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fuser::{
     Errno, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEntry, ReplyLseek, ReplyOpen,
-    ReplyXattr,
+    ReplyStatfs, ReplyXattr,
 };
 
 /// How often it is looked, and how long a request is left alone.
@@ -39,6 +39,7 @@ refuse!(
     ReplyEntry,
     ReplyLseek,
     ReplyOpen,
+    ReplyStatfs,
     ReplyXattr
 );
 
@@ -46,6 +47,11 @@ refuse!(
 pub(crate) struct Slot<R>(Arc<Mutex<Option<R>>>);
 
 impl<R> Slot<R> {
+    /// The same, for who may have to give another answer.
+    pub(crate) fn share(&self) -> Self {
+        Self(self.0.clone())
+    }
+
     pub(crate) fn take(&self) -> Option<R> {
         lock(&self.0).take()
     }
@@ -57,7 +63,7 @@ impl<R> Slot<R> {
 }
 
 impl<R: Refuse> Slot<R> {
-    fn refuse(&self, errno: Errno) {
+    pub(crate) fn refuse(&self, errno: Errno) {
         if let Some(reply) = self.take() {
             reply.refuse(errno);
         }
@@ -96,7 +102,7 @@ impl Waiting {
     /// Notes a request, by the process that it is of, and says its number here.
     pub(crate) fn begin<R: Refuse>(&self, process: u32, reply: R) -> (u64, Slot<R>) {
         let slot = Slot(Arc::new(Mutex::new(Some(reply))));
-        let own = Slot(slot.0.clone());
+        let own = slot.share();
         let mut requests = lock(&self.requests);
         requests.next += 1;
         let number = requests.next;

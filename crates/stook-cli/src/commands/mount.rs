@@ -25,7 +25,7 @@ use super::stitch::error_of;
 use crate::context::Context;
 use crate::exit::{FAILURES, UsageError, chain, check_places, code_for};
 use crate::fetch::FetchArgs;
-use crate::interrupt::{interrupted, stop_with_stdin};
+use crate::interrupt::{interrupted, stop_with_quit, stop_with_stdin};
 use crate::output::{Align, Table, printable};
 use crate::progress::Unit;
 use crate::{failures, given, packs};
@@ -313,6 +313,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         // A session of its own: what ends the terminal does not end it.
         let _leads_already = rustix::process::setsid();
     }
+    stop_with_quit()?;
     let log_file = LogFile::default();
     let ((Presented { tree, root, followed, misplaced }, source), mountpoint) =
         (open(args, context)?, place(args)?);

@@ -334,6 +334,27 @@ fn damage_of_a_pack_is_an_answer_or_a_short_one_and_is_reported() {
 }
 
 #[test]
+fn a_frame_that_hides_a_name_is_in_the_listing_and_is_reported() {
+    let place = Place::new();
+    let made = "for n in 1 2 3; do $STOOK put p.stook d/file$n <<< $n; done
+        python3 - <<'EOF'
+import glob
+[path] = glob.glob('p.stook/segment-*')
+data = bytearray(open(path, 'rb').read())
+data[data.index(b'd/file2')] ^= 4
+open(path, 'wb').write(data)
+EOF";
+    script(&place, "", made);
+    let serving = Serving::new(&place, &["p.stook"]);
+    let of = "curl -fsS $URL | grep -q 'cannot be read'; curl -fsS ${URL}d/ > listed; grep -q file1 listed
+        if grep -q file2 listed; then exit 1; fi; [ \"$(curl -sS -w '%{http_code}' -o body ${URL}d/file2)\" = 500 ]
+        [ \"$(curl -sS -w '%{http_code}' -o body \"${URL}?as=tar\")\" != 200 ]";
+    script(&place, serving.url(), of);
+    let (code, stderr) = serving.end();
+    assert!(code == 1 && stderr.contains("stook: /: ") && stderr.contains("is damaged at"), "{stderr}");
+}
+
+#[test]
 fn a_source_that_changes_while_it_is_sent_ends_the_answer_and_is_reported() {
     let place = place();
     let serving = Serving::new(&place, &["project"]);

@@ -349,6 +349,10 @@ impl Tree for SingleFile {
         Err(crate::Error::io("read link", self.path_of(id), io::ErrorKind::InvalidInput.into()))
     }
 
+    fn reads_by_request(&self, _: NodeId) -> bool {
+        self.source.reads_by_request()
+    }
+
     fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
         match self.node(id)?.kind {
             Kind::File => Ok(self.source.clone()),

@@ -120,6 +120,17 @@ pub trait Prepared: Send + fmt::Debug {
     fn publish(self: Box<Self>) -> Result<()>;
 }
 
+/// What the path leads to by which a storage was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtPath {
+    /// The storage.
+    Itself,
+    /// Something else: the storage was deleted or moved, and this took its place.
+    Another,
+    /// Nothing.
+    Nothing,
+}
+
 /// A flat namespace of files that grow or are published whole.
 pub trait Storage: Send + Sync + fmt::Debug {
     /// The path of a name, for messages.
@@ -132,6 +143,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Returns that error, or an I/O error.
     fn check_place(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// What its path leads to by now.
+    ///
+    /// # Errors
+    /// Returns I/O errors.
+    fn at_path(&self) -> Result<AtPath> {
+        Ok(AtPath::Itself)
     }
 
     /// Returns an error if no file can be made here, as far as that can be determined without

@@ -170,6 +170,12 @@ pub trait Tree: Send + Sync + fmt::Debug {
         self.open(id)?.holes()
     }
 
+    /// Whether the bytes of a file come by requests to a server, which may take long, as far as
+    /// that is known without any: who serves many does not let others wait for that.
+    fn reads_by_request(&self, _id: NodeId) -> bool {
+        false
+    }
+
     /// The file on disk that holds the bytes of a node and nothing else, where there is one: what
     /// can be cloned, or handed to the kernel as it is. `None` for all else.
     ///

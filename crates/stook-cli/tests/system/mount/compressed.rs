@@ -2,6 +2,11 @@
 
 use std::fs;
 
+use stook::archive::{Archive, OpenOptions, Spool};
+use stook::engine::{Access, Backend};
+use stook::extent::ByteRange;
+use stook::source::read_range;
+use stook_testing::fuse::{Fault, FaultMount, Operation, PageCache, Rule, Which};
 use stook_testing::privileged::Mounted;
 
 use super::Place;
@@ -84,4 +89,45 @@ fn where_there_is_no_room_to_unpack_it_is_an_error_of_that_read() {
     place.script("cmp mnt/long tree/long; cmp mnt/short tree/short");
     place.unmount();
     assert_eq!(fs::read_dir(room.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn where_the_system_has_no_more_what_nobody_reads_makes_room() {
+    let place = Place::new();
+    place.script(
+        "mkdir tree; for n in 1 2; do head -c 6000000 /dev/urandom | base64 > tree/$n; done; zip -qrj x.zip tree",
+    );
+    let bodies = ["1", "2"].map(|name| fs::read(place.path("tree").join(name)).unwrap());
+    for operation in [Operation::Create, Operation::Write] {
+        for errno in [libc::ENOSPC, libc::EDQUOT, libc::EMFILE, libc::ENFILE] {
+            fs::create_dir(place.path("room")).unwrap();
+            let room = FaultMount::mount(&place.path("room"), PageCache::Off).unwrap();
+            let spool = Spool::new(room.path(), 1 << 30, 0);
+            let options = OpenOptions { spool: spool.clone(), ..OpenOptions::default() };
+            let archive = Archive::open(place.path("x.zip"), options).unwrap();
+            let read = |name: &str| -> Result<_, stook::archive::Error> {
+                let member = archive.open_member(&archive.find(name.as_bytes()).unwrap())?;
+                Ok(read_range(&Backend::Threads, &*member, ByteRange::to(member.len()), Access::Cached)?)
+            };
+            assert!(read("1").unwrap() == bodies[0]);
+            let held = spool.usage().file_bytes;
+            assert_eq!(held, bodies[0].len() as u64);
+            // Once, while the other has room that nobody uses.
+            room.add(Rule::new(operation, Which::Nth(0), Fault::Errno(errno)));
+            let other = read("2").unwrap_or_else(|error| panic!("{operation:?} {errno}: {error}"));
+            assert!(other == bodies[1]);
+            assert_eq!(room.struck(), 1, "{operation:?} {errno}");
+            assert!(spool.usage().file_bytes < held + bodies[1].len() as u64, "{:?}", spool.usage());
+            // Where all that nobody uses is not enough, it is an error of that read.
+            room.heal();
+            room.add(Rule::new(operation, Which::From(0), Fault::Errno(errno)));
+            let error = read("1").unwrap_err();
+            assert!(error.to_string().contains(room.path().to_str().unwrap()), "{error}");
+            room.heal();
+            assert!(read("1").unwrap() == bodies[0]);
+            drop(archive);
+            drop(room);
+            fs::remove_dir(place.path("room")).unwrap();
+        }
+    }
 }

@@ -76,7 +76,12 @@ fn a_killed_mount_is_an_error_for_readers_and_taken_away() {
 #[test]
 fn a_mount_that_is_asked_to_end_unmounts() {
     use rustix::process::{Pid, Signal, kill_process};
-    for (signal, is_used) in [(Signal::TERM, false), (Signal::INT, false), (Signal::TERM, true)] {
+    for (signal, is_used) in [
+        (Signal::TERM, false),
+        (Signal::INT, false),
+        (Signal::QUIT, false),
+        (Signal::TERM, true),
+    ] {
         let place = Place::new();
         mounted(&place, 1);
         let file = is_used.then(|| File::open(place.path("mnt/a")).unwrap());
@@ -145,9 +150,12 @@ fn in_the_foreground_it_says_what_is_mounted_and_ends_with_a_signal() {
     let place = Place::new();
     place.script(
         "mkdir tree; echo one > tree/a; $STOOK pack tree p.stook -q
-         $STOOK mount --foreground p.stook mnt --json > said & process=$!
-         for n in {1..100}; do [ -s said ] && break; sleep 0.05; done; grep -x one mnt/a; kill $process; wait $process
-         grep '\"schema\":\"stook.mount/1\"' said | grep '\"mode\":\"small\"'; test ! -e mnt/a",
+         for signal in TERM QUIT; do
+             : > said; $STOOK mount --foreground p.stook mnt --json > said & process=$!
+             for n in {1..100}; do [ -s said ] && break; sleep 0.05; done; grep -x one mnt/a
+             kill -$signal $process; wait $process
+             grep '\"schema\":\"stook.mount/1\"' said | grep '\"mode\":\"small\"'; test ! -e mnt/a
+         done",
     );
 }
 

@@ -6,11 +6,14 @@ mod cargo;
 mod compressed;
 mod ends;
 mod facts;
+mod followed;
+mod hidden;
 mod java;
 mod kept;
 mod long;
 mod programs;
 mod sources;
+mod stalled;
 
 use std::fs;
 use std::path::{Path, PathBuf};

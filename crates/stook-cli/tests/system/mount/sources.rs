@@ -283,6 +283,39 @@ fn who_has_a_live_file_open_gets_its_bytes_or_an_error_and_never_those_of_anothe
 }
 
 #[test]
+fn a_file_that_was_just_replaced_is_opened_as_what_it_is_now() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("tree/d")).unwrap();
+    for option in [&["--no-passthrough"][..], &[]] {
+        fs::write(place.path("tree/d/a"), "0").unwrap();
+        place.mount(&[&["tree"], option].concat());
+        let mut held = Vec::new();
+        for number in 1..20 {
+            let number = number.to_string();
+            // It is known, by its name and by what it is.
+            assert!(fs::metadata(place.path("mnt/d/a")).unwrap().is_file());
+            held.push(File::open(place.path("mnt/d/a")).unwrap());
+            fs::write(place.path("tree/d/new"), &number).unwrap();
+            fs::rename(place.path("tree/d/new"), place.path("tree/d/a")).unwrap();
+            let read = fs::read_to_string(place.path("mnt/d/a"));
+            assert_eq!(read.unwrap_or_else(|error| panic!("{error}: {:?}", place.status())), number);
+        }
+        // A directory, too.
+        fs::create_dir(place.path("tree/e")).unwrap();
+        fs::write(place.path("tree/e/new"), "").unwrap();
+        assert!(fs::metadata(place.path("mnt/d")).unwrap().is_dir());
+        fs::rename(place.path("tree/d"), place.path("tree/old")).unwrap();
+        fs::rename(place.path("tree/e"), place.path("tree/d")).unwrap();
+        eventually("it is listed", || place.path("mnt/d/new").exists());
+        // No request of theirs was an error.
+        assert_eq!(place.status().log, Vec::<String>::new());
+        drop(held);
+        place.unmount();
+        fs::remove_dir_all(place.path("tree/old")).unwrap();
+    }
+}
+
+#[test]
 fn access_control_lists_hold_for_others() {
     let place = Place::new();
     fs::set_permissions(place.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

@@ -9,13 +9,17 @@ mod stream;
 mod unpackers;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use rustix::io::Errno;
+
 use self::segment::Segment;
 pub(super) use self::stream::SpoolStream;
 pub(super) use self::unpackers::{TarUnpacker, Unpacker, ZipMember};
+use crate::error::{Error, Result};
 
 /// The most that [`Spool::shared`] holds in files, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 30;
@@ -31,6 +35,36 @@ const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Streams that were left in their middle and can be continued there: each holds what its
 /// decompressor knows, and what was read ahead for it.
 const PARKED_MAX: usize = 8;
+
+/// What the system has no more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// Room on the disk, or of the quota of this user.
+    Bytes,
+    /// Descriptors of this process, or of the system.
+    Descriptors,
+}
+
+/// Files that are dropped where no descriptor is left: others want some, too.
+const DESCRIPTORS_FREED: usize = 8;
+/// How often something is done again that lacked room: other threads take what was freed.
+const LACKS_MAX: usize = 4;
+
+impl Lack {
+    fn of(error: &Error) -> Option<Self> {
+        match error.io_kind()? {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Self::Bytes),
+            // Its kind has no name.
+            _ => match error {
+                Error::Io { source, .. } => match Errno::from_io_error(source)? {
+                    Errno::MFILE | Errno::NFILE => Some(Self::Descriptors),
+                    _ => None,
+                },
+                _ => None,
+            },
+        }
+    }
+}
 
 /// Room for what compressed members are unpacked to. A clone is the same room.
 ///
@@ -230,14 +264,36 @@ impl Spool {
         }
     }
 
-    /// Drops all files of other streams that are not in use: the file system is full before the
-    /// limit is reached. A stream that does not fit beside nothing is an error: dropping its own
-    /// would unpack it again and again.
-    fn drop_others(&self, stream: u64) {
+    /// Does something for a stream that takes room, a file or bytes in one. Where the system has
+    /// none before the limits are reached, files are dropped that are not in use, and it is done
+    /// again.
+    fn with_room<T>(&self, stream: u64, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut done = work();
+        for _ in 0..LACKS_MAX {
+            let is_freed = match done.as_ref().err().and_then(Lack::of) {
+                // A stream that does not fit beside nothing is an error: dropping its own would
+                // unpack it again and again.
+                Some(Lack::Bytes) => self.drop_files(usize::MAX, Some(stream)),
+                // One descriptor is enough, and each other file has one as well.
+                Some(Lack::Descriptors) => self.drop_files(DESCRIPTORS_FREED, None),
+                None => return done,
+            };
+            if !is_freed {
+                return done;
+            }
+            done = work();
+        }
+        done
+    }
+
+    /// Drops so many files that are not in use, nor of the spared stream; says whether there was
+    /// any.
+    fn drop_files(&self, count: usize, spared: Option<u64>) -> bool {
+        let bytes = if count == usize::MAX { u64::MAX } else { 0 };
         let mut state = self.state();
-        let dropped = state.evict(true, u64::MAX, usize::MAX, Some(stream));
+        let dropped = state.evict(true, bytes, count, spared);
         drop(state);
-        drop(dropped);
+        !dropped.is_empty()
     }
 
     /// A stream was left in its middle. Those that were left before may lose their decompressor.

@@ -1,6 +1,5 @@
 //! A part of what a stream was unpacked to.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,12 +52,12 @@ impl Segment {
         Self { from: 0, filled: AtomicU64::new(len), bytes: SegmentBytes::Memory(bytes), counted }
     }
 
-    /// An empty one that is written to a file.
+    /// An empty one of a stream that is written to a file.
     ///
     /// # Errors
     /// I/O errors.
-    pub(super) fn in_file(spool: &Spool, from: u64) -> Result<Self> {
-        let (file, path): (_, PathBuf) = nameless(spool.directory())?;
+    pub(super) fn in_file(spool: &Spool, stream: u64, from: u64) -> Result<Self> {
+        let (file, path): (_, PathBuf) = spool.with_room(stream, || nameless(spool.directory()))?;
         let bytes = SegmentBytes::File(Arc::new(File::from_std(file, path, true)));
         Ok(Self { from, filled: AtomicU64::new(0), bytes, counted: spool.0.files.clone() })
     }
@@ -102,11 +101,7 @@ impl Segment {
         spool.make_room(true, len);
         // Counted before, so that none who looks sees less than there is.
         self.counted.fetch_add(len, Ordering::Relaxed);
-        let mut written = file.write_all_at(new, to);
-        if written.as_ref().is_err_and(|error| error.io_kind() == Some(ErrorKind::StorageFull)) {
-            spool.drop_others(stream);
-            written = file.write_all_at(new, to);
-        }
+        let written = spool.with_room(stream, || file.write_all_at(new, to));
         match written {
             Ok(()) => drop(self.filled.fetch_add(len, Ordering::Release)),
             Err(_) => drop(self.counted.fetch_sub(len, Ordering::Relaxed)),

@@ -324,7 +324,7 @@ impl SpoolStream {
             return Ok(None);
         }
         self.spool.make_room(true, 0);
-        let segment = Arc::new(Segment::in_file(&self.spool, position)?);
+        let segment = Arc::new(Segment::in_file(&self.spool, self.stream, position)?);
         self.spool.put(self.place(number), segment.clone(), self);
         Ok(Some(segment))
     }

@@ -176,6 +176,10 @@ impl Tree for ArchiveTree {
         Ok(self.archive.holes(&self.file(id)?))
     }
 
+    fn reads_by_request(&self, _: NodeId) -> bool {
+        self.archive.reads_by_request()
+    }
+
     /// A member as a source, as [`Archive::open_member`] gives it.
     ///
     /// # Errors

@@ -145,6 +145,11 @@ impl Segment {
         self.doubt.as_ref().or_else(|| self.runs.iter().find_map(|run| run.doubt(form)))
     }
 
+    /// What may hide records of which nothing is known, as far as its index was read.
+    pub(crate) fn hiding(&self) -> impl Iterator<Item = &Damage> {
+        self.doubt.iter().chain(self.runs.iter().flat_map(Run::doubts))
+    }
+
     /// Whether the index has the record of this frame.
     pub(crate) fn lists(&self, head: &Head, reader: &Reader) -> Result<bool> {
         let Some(key) = head.key() else { return Ok(false) };

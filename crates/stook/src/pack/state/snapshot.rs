@@ -325,6 +325,12 @@ impl Snapshot {
         Ok(versions)
     }
 
+    /// What may hide records of which not even the keys are known, as far as indexes were read:
+    /// segments that are lost, and of each other segment the first frame that no index has.
+    pub(crate) fn hiding(&self) -> impl Iterator<Item = &Damage> {
+        self.lost.iter().chain(self.segments.iter().flat_map(Segment::hiding))
+    }
+
     /// Why a record that is not found may be there all the same.
     fn doubt(&self, form: &[u8]) -> Option<Damage> {
         if self.log.is_empty() {

@@ -13,6 +13,7 @@ use crate::pack::error::{Error as PackError, Result};
 use crate::pack::key::Key;
 use crate::pack::state::open::{KeyEntry, OpenOptions, Pack};
 use crate::source::Source;
+use crate::storage::AtPath;
 use crate::tree::{
     Cursor, Deliver, Fact, GatherOptions, Gathered, Holes, Kind, Node, NodeId, Page, Tree, Xattrs,
     foreign_cursor,
@@ -116,18 +117,28 @@ impl Followed {
     /// read again.
     ///
     /// # Errors
-    /// Errors of reading, and the state before stays; [`PackError::Invalid`] where another pack is
-    /// there by now.
+    /// Errors of reading, and the state before stays; [`PackError::Invalid`] where the pack was
+    /// deleted, or another is there by now. One that was moved is followed where it is.
     pub fn refresh(&self) -> Result<Option<Changes>> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.state();
         let known = before.tree.pack();
-        if known.is_current()? {
-            return Ok(None);
+        let at_path = known.storage().at_path()?;
+        if at_path == AtPath::Another {
+            return Err(self.replaced());
         }
-        let pack = Pack::open(known.storage().clone(), self.options.clone())?;
+        let opened = match known.is_current() {
+            Ok(true) => return Ok(None),
+            Ok(false) => Pack::open(known.storage().clone(), self.options.clone()),
+            Err(error) => Err(error),
+        };
+        let pack = match opened {
+            // Its directory cannot be listed, or has nothing in it: that is not what is wrong.
+            Err(_) if at_path == AtPath::Nothing => return Err(self.deleted()),
+            opened => opened?,
+        };
         if pack.nonce() != known.nonce() {
-            return Err(PackError::Invalid("another pack is there by now: mount it anew".to_owned()));
+            return Err(self.replaced());
         }
         let put: HashSet<Key> = pack.put_since(known)?.into_iter().map(|head| head.key).collect();
         let tree = RecordTree::new(Arc::new(pack))?;
@@ -138,6 +149,20 @@ impl Followed {
         let newer = Arc::new(Shown { tree, ids });
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = newer;
         Ok(Some(changes))
+    }
+
+    fn replaced(&self) -> PackError {
+        let path = self.path.display();
+        PackError::Invalid(format!(
+            "the pack at {path} was replaced: another is there by now, which has to be mounted anew"
+        ))
+    }
+
+    fn deleted(&self) -> PackError {
+        let path = self.path.display();
+        PackError::Invalid(format!(
+            "the pack at {path} was deleted: what is there later has to be mounted anew"
+        ))
     }
 
     /// The state that is shown, with its own id for one.

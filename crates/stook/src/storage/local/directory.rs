@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, StatVfs};
 use rustix::io::Errno;
 
-use super::super::Entry;
+use super::super::{AtPath, Entry};
 use crate::error::{Error, Result};
 use crate::tree::Kind;
 
@@ -60,6 +60,18 @@ impl Directory {
     pub(super) fn open_again(&self) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(&self.fd, ".", flags, Mode::empty())
+    }
+
+    /// What its path leads to by now.
+    pub(super) fn at_path(&self) -> Result<AtPath> {
+        let fail = |errno: Errno| Error::io("look at", &self.path, errno.into());
+        let own = rustix::fs::fstat(&self.fd).map_err(fail)?;
+        match rustix::fs::stat(&self.path) {
+            Ok(there) if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) => Ok(AtPath::Itself),
+            Ok(_) => Ok(AtPath::Another),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(AtPath::Nothing),
+            Err(errno) => Err(fail(errno)),
+        }
     }
 
     /// An error about a name in it; a taken name has an error of its own.

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::source::{FileSource, Source};
 use crate::tree::{Kind, target};
 
-use super::{Appender, Entry, Lock, Prepared, Storage, check_name};
+use super::{Appender, AtPath, Entry, Lock, Prepared, Storage, check_name};
 use appender::LocalAppender;
 use directory::Directory;
 use queue::WriteQueue;
@@ -161,6 +161,10 @@ fn is_leftover(entry: &Entry) -> bool {
 impl Storage for LocalStorage {
     fn check_place(&self) -> Result<()> {
         refuse_inside_pack(&self.path(""))
+    }
+
+    fn at_path(&self) -> Result<AtPath> {
+        self.directory.at_path()
     }
 
     fn check_writable(&self) -> Result<()> {

@@ -491,6 +491,11 @@ impl Tree for Union {
         self.tree(part)?.open_with_xattrs(part.id)
     }
 
+    fn reads_by_request(&self, id: NodeId) -> bool {
+        let part = lock(&self.known).what(id).and_then(|what| what.part());
+        part.is_some_and(|part| self.tree(part).is_ok_and(|tree| tree.reads_by_request(part.id)))
+    }
+
     fn whole_file(&self, id: NodeId) -> Result<Option<Arc<File>>> {
         match self.what(id)? {
             What::Other(Kind::File, part) => self.tree(part)?.whole_file(part.id),

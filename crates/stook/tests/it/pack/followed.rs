@@ -251,7 +251,47 @@ fn another_pack_in_its_place_is_an_error_and_the_state_before_stays() {
         let from = entry.unwrap().path();
         std::fs::copy(&from, path.join(from.file_name().unwrap())).unwrap();
     }
-    assert!(matches!(followed.refresh(), Err(Error::Invalid(what)) if what.contains("another pack")));
+    assert_refused(&followed, "another is there by now", &path);
+    assert_eq!(bytes_of(&followed, id).unwrap(), vec![5; 15]);
+}
+
+/// That the next state is refused for this reason, with the path.
+fn assert_refused(followed: &Followed, why: &str, path: &Path) {
+    match followed.refresh() {
+        Err(Error::Invalid(what)) => {
+            assert!(what.contains(why) && what.contains(path.to_str().unwrap()), "{what}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pack_that_is_deleted_moved_or_made_anew_is_said_to_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.stook");
+    let make = |byte| {
+        let storage = Arc::new(LocalStorage::create(&path, LocalStorageOptions::default()).unwrap());
+        PackWriter::create(storage, WriterOptions::default()).unwrap().finish(true).unwrap();
+        write(&path, &[Step::Put("a".into(), byte)]);
+    };
+    make(5);
+    let followed = Followed::new(opened(&path), OpenOptions::default()).unwrap();
+    let id = followed.find(b"a").unwrap().unwrap();
+    // Where it was moved to, it is still followed.
+    let moved = dir.path().join("moved.stook");
+    std::fs::rename(&path, &moved).unwrap();
+    assert!(followed.refresh().unwrap().is_none());
+    write(&moved, &[Step::Put("b".into(), 6)]);
+    assert!(followed.refresh().unwrap().is_some() && followed.find(b"b").unwrap().is_some());
+    // Unless another took its place.
+    make(7);
+    assert_refused(&followed, "another is there by now", &path);
+    std::fs::remove_dir_all(&path).unwrap();
+    assert!(followed.refresh().unwrap().is_none());
+    std::fs::remove_dir_all(&moved).unwrap();
+    assert_refused(&followed, "was deleted", &path);
+    make(8);
+    assert_refused(&followed, "another is there by now", &path);
     assert_eq!(bytes_of(&followed, id).unwrap(), vec![5; 15]);
 }
 

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use stook::pack::{Attributes, Error, Key, PackWriter, ScanOptions, ScanOrder, repair};
+use stook::pack::tree::RecordTree;
 use stook::storage::Storage;
+use stook::tree::{Cursor, Page, Tree as _};
 use stook_testing::conformance::contents;
 use stook_testing::model::pack::{
     PackModel, ScriptedHost, assert_holds, open_simulated, open_simulated_mapped, rest_of, tiny_writer,
@@ -174,6 +176,35 @@ fn a_key_that_is_not_found_beside_a_lost_head_and_a_lost_page_is_refused() {
         assert!(error.contains("may be in there") && error.contains(&key.to_string()), "{error}");
     }
     assert!(pack.get(&key(1002)).unwrap().is_some());
+}
+
+/// A tree of a pack says so, too: its listing may lack a name.
+#[test]
+fn a_lost_head_and_a_lost_page_are_a_failure_of_the_listing() {
+    let sample = sample();
+    let pack = open_simulated(&storage_with(&sample.files, SEGMENT, Some(sample.bytes()))).unwrap();
+    let entry = pack.keys(&[]).unwrap().map(Result::unwrap).find(|entry| entry.key == key(1001)).unwrap();
+    let mut hit = sample.bytes().to_vec();
+    hit[entry.position().1 as usize + 20] ^= 1;
+    for is_page_hit in [false, true] {
+        if is_page_hit {
+            (sample.index.start..sample.index.end).step_by(UNIT).for_each(|at| hit[at + 30] ^= 1);
+        }
+        let open = || Arc::new(open_simulated(&storage_with(&sample.files, SEGMENT, Some(&hit))).unwrap());
+        for tree in [RecordTree::new(open()).unwrap(), RecordTree::with_names(open()).unwrap()] {
+            let (mut cursor, mut page, mut names, mut failures) =
+                (Some(Cursor::Start), Page::new(), 0, Vec::new());
+            while let Some(from) = cursor {
+                cursor = tree.list(tree.root(), &from, &mut page).unwrap();
+                names += page.len();
+                failures.extend(page.take_failures());
+            }
+            let [failure] = &failures[..] else { panic!("{failures:?}") };
+            assert_eq!(names, sample.model.len() - 1);
+            // Where the index is whole, it is the name alone.
+            assert_eq!(failure.to_string().contains(&key(1001).to_string()), !is_page_hit, "{failure}");
+        }
+    }
 }
 
 /// What a writer that was killed left is replayed when a pack is opened: each of its records and

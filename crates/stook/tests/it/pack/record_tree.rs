@@ -12,7 +12,7 @@ use stook::Error;
 use stook::engine::Backend;
 use stook::extent::ByteRange;
 use stook::pack::format::attributes::{KIND, Name, Value};
-use stook::pack::tree::{Hidden, RecordTree};
+use stook::pack::tree::{Followed, Hidden, RecordTree};
 use stook::pack::{Attributes, CompactOptions, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook::tree::{BodyPiece, Cursor, GatherOptions, Gathered, Kind, Node, NodeId, Page, Tree};
@@ -20,7 +20,7 @@ use stook_testing::conformance::{
     AfterChange, TreeFeatures, changed_medium_conformance, many_files, noise, read_all, tree_conformance,
     tree_matches_model,
 };
-use stook_testing::fault::{FaultEngineFactory, UnreadableStorage};
+use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory, UnreadableStorage};
 use stook_testing::model::tree::{TreeEntry, TreeModel, tree_models, with_random_xattrs};
 use stook_testing::sweep::stride;
 use tempfile::TempDir;
@@ -174,6 +174,46 @@ fn what_is_read_when_it_is_asked_for_is_what_is_read_at_first() {
             assert_eq!(said_of(&tree, path), said_of(&eager, path), "{path}");
         }
     }
+}
+
+#[test]
+fn a_read_that_fails_once_leaves_every_name_to_be_asked_for_again() {
+    let (directory, mut writer) = created();
+    let mut paths = Vec::new();
+    for number in 0..600 {
+        let path = format!("d/{number}");
+        put(&mut writer, &path, FileKind::File, &path);
+        paths.push(path);
+    }
+    for number in [3, 300, 599] {
+        let (first, link) = (format!("d/{number}"), format!("linked/{number}"));
+        put(&mut writer, &link, FileKind::HardLink, &first);
+        writer.mark_hard_links(&key(&first)).unwrap();
+        paths.push(link);
+    }
+    writer.finish(true).unwrap();
+    let eager = open(directory.path());
+    let (mut struck, mut nth) = (0, 0);
+    loop {
+        let engines = FaultEngineFactory::new(Backend::Threads);
+        let options = OpenOptions { engines: Arc::new(engines.clone()), ..OpenOptions::default() };
+        let pack = Pack::open_path(directory.path(), options).unwrap();
+        let tree = RecordTree::with_names(Arc::new(pack)).unwrap();
+        // No damage: the system has no room for what it would do.
+        engines.fail(Some(EngineCall::Read), nth, EngineFault::NoSpace);
+        let asked = tree.find(b"linked/300").and_then(|id| tree.node(id.unwrap()));
+        let completed = tree.complete(&|| true);
+        engines.clear_faults();
+        for path in &paths {
+            assert_eq!(said_of(&tree, path), said_of(&eager, path), "{path} after read {nth} has failed");
+        }
+        if asked.is_ok() && completed.is_ok() {
+            break;
+        }
+        struck += 1;
+        nth += 1;
+    }
+    assert!(struck > 3, "{struck}");
 }
 
 #[test]
@@ -496,6 +536,54 @@ fn a_lost_segment_is_a_failure_of_the_listing_and_hides_what_is_not_there() {
     assert_eq!((names, failures.len()), (vec!["here".to_owned()], 1));
     assert!(matches!(tree.find(b"lost"), Err(Error::Damaged { .. })));
     assert_eq!(bytes_of(&tree, "here"), b"1");
+}
+
+#[test]
+fn a_frame_without_a_name_in_the_segment_that_grows_is_a_failure_of_the_listing() {
+    let (directory, mut writer) = created();
+    for number in 0..5 {
+        put(&mut writer, format!("d/{number}"), FileKind::File, noise(number, 100));
+    }
+    // Nothing is sealed: the names are in the frames alone.
+    writer.finish(false).unwrap();
+    let whole = open(directory.path());
+    assert_eq!(listed(&whole, whole.root()).1.len(), 0);
+    hit(directory.path(), "d/2", b"d/2");
+    for tree in [open(directory.path()), open_by_names(directory.path())] {
+        let (names, failures) = listed(&tree, tree.root());
+        assert_eq!(names, ["d"]);
+        let [Error::Damaged { path, offset, .. }] = &failures[..] else { panic!("{failures:?}") };
+        assert!(path.starts_with(directory.path()) && *offset > 0, "{failures:?}");
+        assert!(!tree.pack().damages().is_empty());
+        let (names, failures) = listed(&tree, id_of(&tree, "d"));
+        assert_eq!((names, failures.len()), (["0", "1", "3", "4"].map(str::to_owned).to_vec(), 0));
+        assert!(matches!(tree.find(b"d/2"), Err(Error::Damaged { .. })));
+        assert!(matches!(tree.find(b"d/no"), Err(Error::Damaged { .. })));
+        assert_eq!(bytes_of(&tree, "d/3"), noise(3, 100));
+    }
+    // So it is in a state that is met later.
+    let options = OpenOptions::default();
+    let followed = Followed::new(Arc::new(Pack::open_path(directory.path(), options.clone()).unwrap()), options);
+    let followed = followed.unwrap();
+    let (names, failures) = listed(&followed, followed.root());
+    assert_eq!((names, failures.len()), (vec!["d".to_owned()], 1));
+}
+
+/// What only the header of a name that is gone would hide is none of it.
+#[test]
+fn damage_that_hides_no_name_is_no_failure_of_the_listing() {
+    let (directory, mut writer) = created();
+    for number in 0..5 {
+        put(&mut writer, format!("d/{number}"), FileKind::File, noise(number, 5000));
+    }
+    writer.finish(false).unwrap();
+    hit(directory.path(), "d/2", &noise(2, 5000)[1000..1016]);
+    for tree in [open(directory.path()), open_by_names(directory.path())] {
+        assert!(!tree.pack().damages().is_empty());
+        assert_eq!(listed(&tree, tree.root()).1.len(), 0);
+        assert_eq!(listed(&tree, id_of(&tree, "d")).0.len(), 5);
+        assert!(tree.find(b"d/no").unwrap().is_none());
+    }
 }
 
 #[test]

@@ -300,6 +300,17 @@ impl Run {
         }
     }
 
+    /// All such reasons, each once, as far as pages were read.
+    pub(crate) fn doubts(&self) -> impl Iterator<Item = &Damage> {
+        let mended = self.pages.iter().filter_map(|slot| match slot.get()? {
+            LoadedPage::Page(_) => None,
+            LoadedPage::Mended(mended) => mended.doubt(),
+        });
+        // Pages that were rebuilt in one walk have the same.
+        let mut last = None;
+        mended.filter(move |doubt| last.replace(*doubt) != Some(*doubt))
+    }
+
     /// The page in which the newest version of a key would be, which is fetched.
     #[inline]
     pub(crate) fn prefetch_page(&self, form: &[u8]) -> usize {

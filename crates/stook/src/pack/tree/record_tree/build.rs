@@ -144,7 +144,7 @@ impl<'p> Building<'p> {
             builder: NodeTableBuilder::new(path),
             keys: HashMap::new(),
             lost: HashSet::new(),
-            hiding: pack.snapshot.lost.clone(),
+            hiding: Vec::new(),
             hidden: Hidden::default(),
             has_xattrs: false,
             links: Vec::new(),
@@ -365,7 +365,13 @@ impl<'p> Building<'p> {
     }
 
     fn finish(self) -> Built {
-        let Self { builder, keys, lost, hiding, mut hidden, has_xattrs, .. } = self;
+        let Self { pack, builder, keys, lost, mut hiding, mut hidden, has_xattrs, .. } = self;
+        // Asked now that the indexes were read.
+        for damage in pack.snapshot.hiding() {
+            if !hiding.contains(damage) {
+                hiding.push(damage.clone());
+            }
+        }
         let (table, refused) = builder.finish();
         for (id, error) in refused {
             // A damaged one is in the log, and a directory is what it was.
