@@ -287,8 +287,7 @@ impl MergedCache {
                 return Ok(Looked::Stitched);
             }
         };
-        let found =
-            self.usable(file, (&cache::name_of(&key), &key), self.options.verify_content, go_on)?;
+        let found = self.usable(file, (&cache::name_of(&key), &key), self.options.verify_content, go_on)?;
         Ok(match found {
             Usable::Copy(copy) => {
                 self.counted.found.fetch_add(1, Relaxed);

@@ -27,8 +27,8 @@ const WAITING_MAX: usize = 64;
 
 /// Opens virtual files. One that has a copy is read from that; opening it waits for nothing but the
 /// look for it, and for its verification. Where there is none a file is read from its parts, and,
-/// after half of its bytes were read and it was closed, a thread makes one for the next time, once
-/// as long as this is there. Whatever becomes of a copy is no error of who reads.
+/// after half of its bytes were read and it was closed, a thread makes one for the next time. What
+/// fails is not tried again as long as this is there. Whatever becomes of a copy is no error of who reads.
 #[derive(Debug)]
 pub struct MergedOpener(Arc<Making>);
 
@@ -51,7 +51,7 @@ struct Making {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<VirtualFile>,
+    waiting: VecDeque<(VirtualFile, Arc<MergedUse>)>,
     /// Whether a thread takes what waits.
     is_served: bool,
 }
@@ -75,8 +75,7 @@ impl MergedOpener {
         let cache = &self.0.cache;
         let may_be_made = match cache.look_for(file, &mut |_| true) {
             Ok(Looked::Copy(copy)) => {
-                used.read.store(0, Relaxed);
-                used.is_asked.store(false, Relaxed);
+                used.begin();
                 let reader = Arc::new(Reader { file: file.clone(), copy, cache: cache.clone() });
                 return Arc::new(FromCopy(reader));
             }
@@ -108,6 +107,12 @@ impl Drop for MergedOpener {
 }
 
 impl MergedUse {
+    /// Counts anew: there is a copy now, which may be gone again one day.
+    fn begin(&self) {
+        self.read.store(0, Relaxed);
+        self.is_asked.store(false, Relaxed);
+    }
+
     fn stitched(&self) -> MutexGuard<'_, Weak<Stitched>> {
         self.stitched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,12 +124,12 @@ impl Making {
     }
 
     /// Has a copy made; `false` where too many wait.
-    fn add(self: &Arc<Self>, file: &VirtualFile) -> bool {
+    fn add(self: &Arc<Self>, file: &VirtualFile, used: &Arc<MergedUse>) -> bool {
         let mut queue = self.queue();
         if queue.waiting.len() >= WAITING_MAX || self.is_ending.load(Relaxed) {
             return false;
         }
-        queue.waiting.push_back(file.clone());
+        queue.waiting.push_back((file.clone(), used.clone()));
         if queue.is_served {
             return true;
         }
@@ -141,7 +146,7 @@ impl Making {
         true
     }
 
-    fn next(&self) -> Option<VirtualFile> {
+    fn next(&self) -> Option<(VirtualFile, Arc<MergedUse>)> {
         let mut queue = self.queue();
         let next = queue.waiting.pop_front();
         queue.is_served = next.is_some();
@@ -149,9 +154,10 @@ impl Making {
     }
 
     fn serve(&self) {
-        while let Some(file) = self.next() {
+        while let Some((file, used)) = self.next() {
             match self.cache.copy_of(&file, &mut |_| !self.is_ending.load(Relaxed)) {
-                Ok(_) | Err(crate::stitch::Error::Interrupted) => {}
+                Ok(Some(_)) => used.begin(),
+                Ok(None) | Err(crate::stitch::Error::Interrupted) => {}
                 Err(error) => self.cache.note(&file, &chain(&error)),
             }
         }
@@ -172,7 +178,7 @@ impl Drop for Stitched {
         let enough = self.file.len().div_ceil(READ_PART);
         let is_wanted = self.may_be_made && self.used.read.load(Relaxed) >= enough;
         if is_wanted && !self.used.is_asked.swap(true, Relaxed) {
-            self.used.is_asked.store(self.making.add(&self.file), Relaxed);
+            self.used.is_asked.store(self.making.add(&self.file, &self.used), Relaxed);
         }
     }
 }
