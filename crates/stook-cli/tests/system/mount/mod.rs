@@ -9,6 +9,7 @@ mod facts;
 mod java;
 mod kept;
 mod long;
+mod merged;
 mod programs;
 mod sources;
 

