@@ -43,7 +43,7 @@ const ANYWAY: [&str; 29] = [
 ];
 
 /// The options that are those of `stook mount`, and whether they have a value.
-const OPTIONS: [(&str, bool); 12] = [
+const OPTIONS: [(&str, bool); 15] = [
     ("allow_other", false),
     ("noexec", false),
     ("no_push", false),
@@ -55,6 +55,9 @@ const OPTIONS: [(&str, bool); 12] = [
     ("timeout", true),
     ("at", true),
     ("with", true),
+    ("merged_cache", true),
+    ("merged_cache_size", true),
+    ("merge", true),
     ("log", true),
 ];
 

@@ -22,6 +22,7 @@ mod given;
 pub mod interrupt;
 mod keys;
 mod lies_on;
+mod merged;
 pub mod output;
 pub mod packs;
 pub mod progress;

@@ -289,8 +289,9 @@ impl Shared {
             return open.map(|source| (source, None)).map_err(failed);
         }
         let source = self.tree.open(id).map_err(failed)?;
+        self.log_merged();
         let is_granted = self.passthrough.load(Ordering::Relaxed);
-        let whole = if is_granted { self.tree.whole_file(id).map_err(failed)? } else { None };
+        let whole = source.whole_file().filter(|_| is_granted).cloned();
         Ok((source, whole))
     }
 
@@ -300,7 +301,10 @@ impl Shared {
             // Who may not, or cannot on that file system, is served by requests.
             backing.ok()
         };
-        let (handle, reading) = self.opened.add_file(id, source, back);
+        let Some((handle, reading)) = self.opened.add_file(id, source, back) else {
+            self.log_of(id, "it has changed, and a program has it open as it was");
+            return reply.error(Errno::ESTALE);
+        };
         let handle = FileHandle(handle);
         match reading {
             Reading::Backed(backing) => {

@@ -33,4 +33,4 @@ mod workers;
 pub use error::{Error, Result};
 pub use mounted::{MountOptions, Mounted};
 pub use mountpoint::{unmount, unmount_after};
-pub use status::{Hidden, Mode, Pushed, Requests, Status, status_of};
+pub use status::{Hidden, Merged, Mode, Pushed, Requests, Status, status_of};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, Notifier, Session, SessionACL};
 use stook::pack::tree::Followed;
+use stook::stitch::MergedCache;
 use stook::tree::{Kind, NodeId, Tree};
 
 use crate::attach::{Attach, DEVICE};
@@ -55,6 +56,9 @@ pub struct MountOptions {
     /// Whether the kernel may read whole files on disk by itself, where it is able to: as fast as
     /// without the mount, and with what is in them by then.
     pub pass_through: bool,
+    /// The cache with copies that the tree uses: its counters are in the status, and what is wrong
+    /// with it is in the log.
+    pub merged: Option<Arc<MergedCache>>,
     /// The tree, if it is that of a pack that is followed: what is written to the pack is shown
     /// within seconds.
     pub followed: Option<Arc<Followed>>,
@@ -77,6 +81,7 @@ impl Default for MountOptions {
             threads: 8,
             push: true,
             pass_through: true,
+            merged: None,
             followed: None,
             facts: false,
             missing: Vec::new(),
@@ -87,14 +92,25 @@ impl Default for MountOptions {
 
 impl fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allow_other, no_exec, threads, push, pass_through, followed, facts, missing, log: _ } =
-            self;
+        let Self {
+            allow_other,
+            no_exec,
+            threads,
+            push,
+            pass_through,
+            merged,
+            followed,
+            facts,
+            missing,
+            log: _,
+        } = self;
         f.debug_struct("MountOptions")
             .field("allow_other", allow_other)
             .field("no_exec", no_exec)
             .field("threads", threads)
             .field("push", push)
             .field("pass_through", pass_through)
+            .field("merged", merged)
             .field("followed", followed)
             .field("facts", facts)
             .field("missing", missing)
@@ -161,6 +177,7 @@ impl Mounted {
             pusher: (options.push && survey.is_some()).then_some(pusher),
             survey: Mutex::new(survey.map(Arc::new)),
             state: AtomicU64::new(0),
+            merged: options.merged.clone(),
             followed: options.followed.clone(),
             missing: options.missing.clone(),
             may_pass_through: options.pass_through,

@@ -64,6 +64,14 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether two are one file on disk, in whatever states.
+fn are_one_file(one: &dyn Source, other: &dyn Source) -> bool {
+    let inode = |source: &dyn Source| {
+        source.whole_file().map(|_| source.identity()).map(|identity| (identity.device, identity.inode))
+    };
+    inode(one).is_some_and(|one| inode(other) == Some(one))
+}
+
 impl Opened {
     fn handle(&self) -> u64 {
         // 0 is what the kernel has where nothing is opened.
@@ -71,16 +79,20 @@ impl Opened {
     }
 
     /// Opens a file for one handle more. All handles of a file that the kernel reads by itself, or
-    /// none, are such: `back` is asked for the first.
+    /// none, are such: `back` is asked for the first. `None` where the kernel reads another file
+    /// for it now, and would go on with that.
     pub(crate) fn add_file(
         &self,
         id: NodeId,
         source: Arc<dyn Source>,
         back: impl FnOnce() -> Option<BackingId>,
-    ) -> (u64, Reading) {
+    ) -> Option<(u64, Reading)> {
         let handle = self.handle();
         let mut files = lock(&self.files);
         let backing = match files.of(id).next() {
+            Some(OpenFile { backing: Some(_), source: other, .. }) if !are_one_file(&**other, &*source) => {
+                return None;
+            }
             Some(other) => other.backing.clone(),
             None => back().map(Arc::new),
         };
@@ -94,7 +106,7 @@ impl Opened {
         };
         files.by_handle.insert(handle, OpenFile { id, source, backing });
         files.by_node.entry(id).or_default().push(handle);
-        (handle, reading)
+        Some((handle, reading))
     }
 
     /// What a node of a tree that never changes is open by already: what was unpacked for it is
@@ -160,13 +172,13 @@ mod tests {
         let opened = Opened::default();
         let (id, other) = (NodeId::new(7), NodeId::new(8));
         let source = || -> Arc<dyn Source> { Arc::new(MemorySource::new("a", vec![1, 2])) };
-        let (first, reading) = opened.add_file(id, source(), || None);
+        let (first, reading) = opened.add_file(id, source(), || None).unwrap();
         assert!(
             matches!(reading, Reading::Cached)
                 && opened.shared(id).is_some()
                 && opened.shared(other).is_none()
         );
-        let (second, _) = opened.add_file(id, source(), || None);
+        let (second, _) = opened.add_file(id, source(), || None).unwrap();
         opened.close_file(first);
         assert!(opened.file(first).is_none() && opened.file(second).is_some() && opened.shared(id).is_some());
         opened.close_file(second);

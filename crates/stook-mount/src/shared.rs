@@ -10,6 +10,7 @@ use fuser::{Errno, FileAttr, INodeNo};
 use stook::Error;
 use stook::names::escaped;
 use stook::pack::tree::Followed;
+use stook::stitch::MergedCache;
 use stook::tree::{Cursor, Kind, Node, NodeId, Page, Tree};
 
 use crate::attributes::{Numbers, Owner, SECTOR, attributes, errno_of};
@@ -17,7 +18,7 @@ use crate::log::Log;
 use crate::opened::Opened;
 use crate::push::{Pusher, SMALL_MAX};
 use crate::snapshots::Snapshots;
-use crate::status::{Counters, Mode, Status};
+use crate::status::{Counters, Merged, Mode, Status};
 use crate::survey::Survey;
 use crate::waiting::Waiting;
 use crate::workers::Workers;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     /// Whether whole files on disk are to be read by the kernel itself, and whether it does that.
     pub(crate) may_pass_through: bool,
     pub(crate) passthrough: AtomicBool,
+    /// Has copies of files, which the tree uses.
+    pub(crate) merged: Option<Arc<MergedCache>>,
     /// `None` where nothing is pushed.
     pub(crate) pusher: Option<Pusher>,
     /// Answer what may wait.
@@ -138,12 +141,23 @@ impl Shared {
     }
 
     fn log(&self, id: NodeId, error: &Error) {
-        let (path, why) = (self.tree.path_of(id), stook::error::chain(error));
+        self.log_of(id, &stook::error::chain(error));
+    }
+
+    /// Logs what is to be said of a node.
+    pub(crate) fn log_of(&self, id: NodeId, why: &str) {
+        let path = self.tree.path_of(id);
         let path = path.strip_prefix(self.tree.path()).unwrap_or(&path);
         match path.as_os_str().as_bytes() {
-            b"" => self.log.say(&why),
+            b"" => self.log.say(why),
             path => self.log.say(&format!("{}: {why}", escaped(path))),
         }
+    }
+
+    /// Logs what was wrong with copies.
+    pub(crate) fn log_merged(&self) {
+        let notes = self.merged.as_ref().map(|cache| cache.take_notes());
+        notes.into_iter().flatten().for_each(|note| self.log.say(&note));
     }
 
     /// The directory that something is in, by the first of its names; the root is in itself.
@@ -220,6 +234,7 @@ impl Shared {
         let survey = self.survey();
         let mut hidden = survey.as_ref().map(|survey| survey.hidden.clone()).unwrap_or_default();
         self.missing.iter().for_each(|missing| hidden.note(missing));
+        self.log_merged();
         let (log_lines, log) = self.log.last();
         Status {
             source: self.source.clone(),
@@ -231,6 +246,7 @@ impl Shared {
             read_bytes: self.counters.read_bytes.load(Ordering::Relaxed),
             passed_through: self.counters.passed.load(Ordering::Relaxed),
             pushed: self.counters.pushed(),
+            merged: self.merged.as_deref().map(Merged::of),
             hidden,
             log_lines,
             log,

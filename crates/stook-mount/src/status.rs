@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
+use stook::stitch::{MergedCache, MergedStatistics};
 
 use crate::error::{Error, Result};
 use crate::log::one_line;
@@ -61,6 +62,24 @@ pub struct Pushed {
     pub passes: u64,
 }
 
+/// What became of files that are made of many, where copies of them are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Merged {
+    /// Opens of a file that had a copy.
+    pub found: u64,
+    /// Copies that were made.
+    pub built: u64,
+    /// Opens of a file that is read from its parts.
+    pub stitched: u64,
+}
+
+impl Merged {
+    pub(crate) fn of(cache: &MergedCache) -> Self {
+        let MergedStatistics { found, built, stitched, .. } = cache.statistics();
+        Self { found, built, stitched }
+    }
+}
+
 /// What cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hidden {
@@ -103,6 +122,8 @@ pub struct Status {
     pub passed_through: u64,
     /// What was pushed.
     pub pushed: Pushed,
+    /// What became of copies, if any are used.
+    pub merged: Option<Merged>,
     /// What is in the tree and not shown.
     pub hidden: Hidden,
     /// How many lines the log had.

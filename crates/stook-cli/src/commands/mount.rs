@@ -18,14 +18,16 @@ use stook::ops::contents::is_object;
 use stook::ops::copy::OpenGiven;
 use stook::ops::present::{PresentGiven, Presented};
 use stook::report::units;
+use stook::stitch::MergedCache;
 use stook::tree::{CaseRule, Failure};
-use stook_mount::{Mode, MountOptions, Mounted, Status, status_of};
+use stook_mount::{Merged, Mode, MountOptions, Mounted, Status, status_of};
 
 use super::stitch::error_of;
 use crate::context::Context;
 use crate::exit::{FAILURES, UsageError, chain, check_places, code_for};
 use crate::fetch::FetchArgs;
 use crate::interrupt::{interrupted, stop_with_quit, stop_with_stdin};
+use crate::merged::MergedArgs;
 use crate::output::{Align, Table, printable};
 use crate::progress::Unit;
 use crate::{failures, given, packs};
@@ -59,6 +61,8 @@ pub struct Args {
     /// With --with, take names that differ only in case for one
     #[arg(long, requires = "with")]
     ignore_case: bool,
+    #[command(flatten)]
+    merged: MergedArgs,
     /// Show what others write to a pack, within seconds
     #[arg(long, conflicts_with_all = ["at", "with"])]
     follow: bool,
@@ -93,7 +97,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Show what a mount did so far, instead of mounting
-    #[arg(long, conflicts_with_all = ["with", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "member_xattrs", "log", "at"])]
+    #[arg(long, conflicts_with_all = ["with", "merged_cache", "follow", "foreground", "while_stdin", "allow_other", "no_push", "no_passthrough", "member_xattrs", "log", "at"])]
     status: bool,
     /// Say how it answers, and what of it cannot be shown
     #[arg(long)]
@@ -145,6 +149,9 @@ struct Begun {
     mountpoint: String,
     process: u32,
     mode: Mode,
+    /// Where copies of changed archives are kept, as it is shown; or nowhere.
+    #[serde(default)]
+    merged_cache: Option<String>,
 }
 
 /// Starts a process that serves it, and waits until it can be used.
@@ -217,7 +224,8 @@ fn print_begun(begun: &Begun, args: &Args, context: &Context) -> anyhow::Result<
         packs::print_json_line(&mut output, "mount", begun, context)?;
     } else if !context.quiet() {
         let (source, at) = (printable(begun.source.as_bytes()), &begun.mountpoint);
-        let how = if args.verbose { format!(" ({})", mode_text(begun.mode)) } else { String::new() };
+        let copies = begun.merged_cache.iter().map(|at| format!(", with copies in {at}")).collect::<String>();
+        let how = if args.verbose { format!(" ({}{copies})", mode_text(begun.mode)) } else { String::new() };
         output.line(format_args!(
             "{source} is mounted at {at}{how}; `stook umount {at}` ends process {}",
             begun.process
@@ -234,9 +242,12 @@ fn mode_text(mode: Mode) -> &'static str {
     }
 }
 
+/// What is to be mounted, what it is called, and the cache that it uses.
+type Opened = (Presented, String, Option<Arc<MergedCache>>);
+
 /// Opens the sources: in a tree of its own, so that a relative path is the same after this process
 /// has left its directory.
-fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
+fn open(args: &Args, context: &Context) -> anyhow::Result<Opened> {
     let Some((mountpoint, sources)) = args.paths.split_last() else {
         return Err(UsageError::new("at least one source and a mountpoint are needed").into());
     };
@@ -279,9 +290,10 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<(Presented, String)> {
     let bar = context.progress("listing", Unit::Items, None);
     let follow = args.follow.then_some(how.contents.pack);
     let target = Some(absolute(mountpoint));
-    let given = PresentGiven { sources: opened, routes, case, follow, target };
+    let merged = args.merged.cache(&here)?;
+    let given = PresentGiven { sources: opened, routes, case, follow, target, merged: merged.clone() };
     let presented = given.open(&mut |entries| bar.go_on(entries, None)).map_err(error_of)?;
-    Ok((presented, source))
+    Ok((presented, source, merged))
 }
 
 /// The file of the log, once it is there.
@@ -315,8 +327,9 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     stop_with_quit()?;
     let log_file = LogFile::default();
-    let ((Presented { tree, root, followed, misplaced }, source), mountpoint) =
+    let ((Presented { tree, root, followed, misplaced }, source, merged), mountpoint) =
         (open(args, context)?, place(args)?);
+    let merged_cache = merged.as_ref().map(|cache| printable_path(cache.directory()));
     failures::print(context, &misplaced, args.verbose);
     let lacking = |one: &Failure<stook::Error>| format!("{}: {}", escaped(&one.key), chain(&one.error));
     let options = MountOptions {
@@ -325,6 +338,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         threads: args.threads,
         push: !args.no_push,
         pass_through: !args.no_passthrough,
+        merged: merged.clone(),
         followed,
         facts: args.member_xattrs,
         missing: misplaced.iter().map(lacking).collect(),
@@ -344,8 +358,8 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
             context.note(format_args!("not shown: {hidden}"));
         }
     }
-    let mountpoint = printable(mountpoint.as_os_str().as_bytes()).to_string();
-    let begun = Begun { source, mountpoint, process: status.process, mode: status.mode };
+    let mountpoint = printable_path(&mountpoint);
+    let begun = Begun { source, mountpoint, process: status.process, mode: status.mode, merged_cache };
     match args.daemon {
         true => {
             let mut line = serde_json::to_string(&begun)?;
@@ -367,11 +381,19 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         context.failure(&error);
         mounted.abort()?;
     }
+    if let Some(cache) = merged {
+        // All that was wanted was opened by now. What cannot be removed stays for the next.
+        cache.purge().map(drop).unwrap_or_else(|error| say(&chain(&error), &log_file));
+    }
     if let Some(watcher) = &mut watcher {
         // It may have been killed.
         let _gone = watcher.write_all(b".");
     }
     Ok(code_for(0))
+}
+
+fn printable_path(path: &Path) -> String {
+    printable(path.as_os_str().as_bytes()).to_string()
 }
 
 /// The full path of the mountpoint.
@@ -437,6 +459,14 @@ fn print_status(status: &Status, args: &Args, context: &Context) -> anyhow::Resu
     if status.passed_through > 0 {
         let opens = units::count_of(status.passed_through, "open", "opens");
         output.line(format_args!("{opens} of whole files on disk, which the kernel reads by itself"))?;
+    }
+    if let Some(Merged { found, built, stitched }) = status.merged {
+        let found = units::count_of(found, "open", "opens");
+        output.line(format_args!(
+            "{found} of archives with a copy, {} without; {} made",
+            units::count(stitched),
+            units::count_of(built, "copy", "copies"),
+        ))?;
     }
     let shown = if args.verbose { usize::MAX } else { 10 };
     for hidden in status.hidden.named.iter().take(shown) {

@@ -66,7 +66,7 @@ const RUNS: [(&str, &str); 35] = [
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 21] = [
+const BESIDE: [(&str, &str); 24] = [
     ("serve --port", "=serve tree --time 5ms"),
     ("pack --max-delete", "--delete"),
     ("copy --max-delete", "=copy tree out --mirror"),
@@ -79,6 +79,9 @@ const BESIDE: [(&str, &str); 21] = [
     ("verify --cache-size", "--cache-dir cache"),
     ("info --cache-size", "--cache-dir cache"),
     ("mount --cache-size", "--cache-dir cache"),
+    ("mount --merged-cache", "--with tree"),
+    ("mount --merged-cache-size", "--with tree --merged-cache cache"),
+    ("mount --merge", "--with tree --merged-cache cache"),
     ("bench --arrival", "--rate 1000"),
     ("bench --read-share", "--rw randrw"),
     ("bench --fsync-every", "--rw randwrite"),
@@ -92,7 +95,7 @@ const BESIDE: [(&str, &str); 21] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 37] = [
+const TEXTS: [&str; 38] = [
     "--token",
     "--token-file",
     "--accept",
@@ -120,6 +123,7 @@ const TEXTS: [&str; 37] = [
     "--cursor",
     "--repair",
     "--cache-dir",
+    "--merged-cache",
     "--trace",
     "--source",
     "--python",

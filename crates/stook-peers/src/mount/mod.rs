@@ -1,9 +1,10 @@
 //! Mounts beside ext4 with the loose files, and beside other file systems of one file: find·cat,
-//! tar, cp, grep, random reads and one large file.
+//! tar, cp, grep, random reads and one large file; and an archive that a folder changes.
 //!
 //! Everything is mounted before it is measured and unmounted afterwards, so nothing of it is in
 //! memory; mounting is a figure of its own. Peers that are not installed are left out, and said so.
 
+mod routed;
 mod systems;
 
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     /// The program under test
     #[arg(long, default_value = "target/release/stook")]
     stook: PathBuf,
-    /// Only these jobs: find, tar, cp, grep, warm, random, dd, mmap
+    /// Only these jobs: find, tar, cp, grep, warm, random, dd, mmap, routed
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Only Stook and ext4
@@ -155,6 +156,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         systems.iter().try_for_each(|system| sample::remove(&system.file(&place)))?;
         sample::remove(&place.tree)?;
+    }
+    if args.only.is_empty() || args.only.iter().any(|name| name == routed::NAME) {
+        routed::run(work, stook, &cold, (usize::try_from(args.rounds)?, &mut results))?;
     }
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out)?;

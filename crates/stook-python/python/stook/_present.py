@@ -247,6 +247,9 @@ def mount(
     *,
     routes: Union[_Sources, None] = None,
     ignore_case: bool = False,
+    merged_cache: Optional[_Source] = None,
+    merged_cache_size: int = 10 << 30,
+    merge: str = "auto",
     follow: bool = False,
     at: Union[datetime, str, float, int, None] = None,
     allow_other: bool = False,
@@ -271,6 +274,10 @@ def mount(
             removed in the end.
         routes: Folders whose paths name archives, and members in them that are replaced.
         ignore_case: Whether names in these that differ only in case are one.
+        merged_cache: A directory in which copies of changed archives are kept, and read.
+        merged_cache_size: Bytes that the copies may take; those that were used longest ago are removed.
+        merge: Which archives get a copy: short ones of many short parts, on disks that take long for
+            each (``"auto"``), or all (``"always"``).
         follow: Whether what others write to a pack is shown, within seconds.
         at: The state of packs at this time rather than the newest, as for `Pack`.
         allow_other: Whether other users may see it.
@@ -315,6 +322,9 @@ def mount(
             arguments.append(option)
     if log is not None:
         arguments.append(f"--log={path_argument('log', log)}")
+    if merged_cache is not None:
+        arguments.append(f"--merged-cache={path_argument('merged_cache', merged_cache)}")
+        arguments += [f"--merged-cache-size={merged_cache_size}", f"--merge={merge}"]
     arguments += [f"--with={route}" for route in _several("routes", [] if routes is None else routes)]
     given = _several("sources", sources)
     made = mountpoint is None

@@ -14,7 +14,7 @@ use super::stitch::{Error, Result, branch_of, failures_of};
 use crate::pack::OpenOptions;
 use crate::pack::tree::Followed;
 use crate::source::Inodes;
-use crate::stitch::{Routes, routed};
+use crate::stitch::{MergedCache, MergedOpener, Routes, routed};
 use crate::tree::descent::{Descending, Met, descend};
 use crate::tree::{CaseRule, Failure, Kind, Layer, NodeId, Tree, Union};
 use crate::verify::Branch;
@@ -34,6 +34,8 @@ pub struct PresentGiven {
     pub follow: Option<OpenOptions>,
     /// Where it will be shown, if that is a path: not in what is shown.
     pub target: Option<PathBuf>,
+    /// A cache with copies of archives that folders change.
+    pub merged: Option<Arc<MergedCache>>,
 }
 
 /// What is shown.
@@ -55,11 +57,15 @@ impl PresentGiven {
     ///
     /// # Errors
     /// [`Error::Invalid`] where several are given and one is no whole directory, where something
-    /// else than a pack is to be followed, and where the
+    /// else than a pack is to be followed, where copies have nothing to be of, and where the
     /// target lies in a directory on disk that is shown, or hides a file that is read: each look at
     /// it would wait for another; what cannot be listed; what [`Routes::of`] refuses.
     pub fn open(self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Presented> {
-        let Self { sources, routes, case, follow, target } = self;
+        let Self { sources, routes, case, follow, target, merged } = self;
+        if merged.is_some() && routes.is_empty() {
+            let what = "copies are of archives that folders change, and no folder is given";
+            return Err(Error::Invalid(what.to_owned()));
+        }
         let mut misplaced = Vec::new();
         if let Some(options) = follow {
             let refused = || Error::Invalid("only one pack, and all of it, can be followed".to_owned());
@@ -97,6 +103,9 @@ impl PresentGiven {
             let folders = routes.into_iter().map(|folder| folder_of(folder, &mut misplaced));
             let folders = folders.collect::<Result<Vec<_>>>()?;
             let routed = routed(tree, Routes::of(folders, case, go_on)?, go_on)?;
+            if let Some(cache) = merged {
+                routed.use_merged(MergedOpener::new(cache));
+            }
             root = routed.tree().root();
             tree = routed.tree();
         }

@@ -172,4 +172,8 @@ impl Source for FileSource {
     fn holes(&self) -> Result<Holes> {
         Ok(Holes::of(self.file.holes(self.identity.len, HOLES_MAX)?))
     }
+
+    fn whole_file(&self) -> Option<&Arc<File>> {
+        (!self.is_prefix).then_some(&self.file)
+    }
 }

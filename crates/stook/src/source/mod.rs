@@ -202,6 +202,12 @@ pub trait Source: Send + Sync + fmt::Debug {
         Ok(Holes::default())
     }
 
+    /// The file on disk that has its bytes and nothing else, where there is one: it can be handed to
+    /// the kernel as it is.
+    fn whole_file(&self) -> Option<&Arc<engine::File>> {
+        None
+    }
+
     /// Notes the files on disk that its bytes are read from, which are lost where one of these is
     /// written over. A source made of others notes theirs.
     fn note_files(&self, files: &mut Inodes) {

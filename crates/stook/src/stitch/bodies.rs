@@ -77,6 +77,11 @@ impl Bodies {
         Ok(source)
     }
 
+    /// What a body was when it was opened first; `None` as long as it never was.
+    pub(super) fn seen(&self, number: u32) -> Option<Identity> {
+        self.opened.shard(number).seen.get(&number).cloned()
+    }
+
     /// Opens a body, and keeps nothing of it.
     fn open(&self, number: u32) -> Result<Arc<dyn Source>> {
         let source = self.parts.open(number)?;

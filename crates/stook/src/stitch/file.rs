@@ -49,6 +49,12 @@ pub trait Parts: Send + Sync + fmt::Debug {
     /// Notes the files on disk that bodies are in, where these were not named when it was laid out.
     fn note_files(&self, _files: &mut Inodes) {}
 
+    /// The body with a number, where that is itself a virtual file: what decides its bytes decides
+    /// those of the whole.
+    fn virtual_body(&self, _number: u32) -> Option<VirtualFile> {
+        None
+    }
+
     /// What decides the bytes that are made, beside the pieces and the states of bodies. Where
     /// that is not said, no [`MergedCache`](super::MergedCache) keeps a copy of a file that has
     /// such bytes.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{Error, Result};
+use super::file::VirtualFile;
 use super::stated::Stated;
 use crate::error;
 use crate::format::MemberKind;
@@ -88,7 +89,7 @@ pub struct Members {
     /// Each, and whether its files are files on disk.
     trees: Vec<(Arc<dyn Tree>, bool)>,
     /// Members that are in no tree.
-    sources: Vec<Arc<dyn Source>>,
+    sources: Vec<Apart>,
     members: Vec<Member>,
     /// What could not be listed, and what no archive holds: pipes, devices.
     failures: Vec<Failure<error::Error>>,
@@ -96,6 +97,13 @@ pub struct Members {
     /// Whether files of a sample stand together: the order of names does not hold then.
     are_samples: bool,
     changed: Option<Changed>,
+}
+
+/// A member that is in no tree.
+#[derive(Debug)]
+enum Apart {
+    Source(Arc<dyn Source>),
+    Virtual(VirtualFile),
 }
 
 /// How many members of an archive were changed.
@@ -261,10 +269,35 @@ impl Members {
 
     /// Adds a file that is in no tree, for a layer; what is said of it, but its length.
     pub(super) fn add_source(&mut self, key: Vec<u8>, source: Arc<dyn Source>, node: &Node, layer: u32) {
-        let node = Node { kind: Kind::File, len: source.len(), ..*node };
+        let len = source.len();
+        self.add_apart(key, (Apart::Source(source), len), node, layer);
+    }
+
+    /// The same of one that is itself made of others.
+    pub(super) fn add_virtual(&mut self, key: Vec<u8>, file: VirtualFile, node: &Node, layer: u32) {
+        let len = file.len();
+        self.add_apart(key, (Apart::Virtual(file), len), node, layer);
+    }
+
+    fn add_apart(&mut self, key: Vec<u8>, (apart, len): (Apart, u64), node: &Node, layer: u32) {
+        let node = Node { kind: Kind::File, len, ..*node };
         let id = NodeId::new(self.sources.len() as u64);
-        self.sources.push(source);
+        self.sources.push(apart);
         self.add_listed(key, (SOURCE, id, &node), layer);
+    }
+
+    /// What a member is that is in no tree.
+    fn apart(&self, member: &Member) -> Option<&Apart> {
+        let at = usize::try_from(member.id.get()).ok().filter(|_| member.tree == SOURCE)?;
+        self.sources.get(at)
+    }
+
+    /// A member that is itself made of others.
+    pub(super) fn virtual_file(&self, number: u32) -> Option<&VirtualFile> {
+        match self.apart(self.members.get(number as usize)?)? {
+            Apart::Virtual(file) => Some(file),
+            Apart::Source(_) => None,
+        }
     }
 
     /// Puts all into the order in which they stand in an archive. Where `links` says so, the names
@@ -462,8 +495,10 @@ impl Members {
         let gone = || error::Error::io("open", "a member", std::io::ErrorKind::NotFound.into());
         let member = self.members.get(number as usize).ok_or_else(gone)?;
         if member.tree == SOURCE {
-            let source = usize::try_from(member.id.get()).ok().and_then(|at| self.sources.get(at));
-            return source.cloned().ok_or_else(gone);
+            return match self.apart(member).ok_or_else(gone)? {
+                Apart::Source(source) => Ok(source.clone()),
+                Apart::Virtual(file) => Ok(Arc::new(file.clone())),
+            };
         }
         let (tree, is_on_disk) = self.trees.get(member.tree as usize).ok_or_else(gone)?;
         let source = tree.open(member.id)?;

@@ -59,7 +59,10 @@ pub use error::{Error, Result};
 pub use file::{Parts, VirtualFile};
 pub use layout::{Laid, Layout};
 pub use members::{Changed, Member, Members};
-pub use merged::{MadeBy, MergeRule, MergedCache, MergedCacheOptions, MergedFile, MergedStatistics, Purged};
+pub use merged::{
+    MadeBy, MergeRule, MergedCache, MergedCacheOptions, MergedFile, MergedOpener, MergedStatistics,
+    MergedUse, Purged,
+};
 pub use opened::{OpenedLayout, Outdated, is_layout_file};
 pub use patch::Patch;
 pub use pieces::Pieces;

@@ -11,6 +11,7 @@ mod hidden;
 mod java;
 mod kept;
 mod long;
+mod merged;
 mod programs;
 mod sources;
 mod stalled;

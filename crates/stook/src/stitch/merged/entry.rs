@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -21,7 +22,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// What is there under a key.
 pub(super) enum Found {
     Nothing,
-    Copy(HeldCopy),
+    Copy(Arc<HeldCopy>),
     /// What cannot be used, why, and which file the record is, if it is one.
     Damaged(FileId, String),
 }
@@ -51,7 +52,7 @@ impl MergedCache {
                 continue;
             }
             return Ok(match self.verified(name, record, key, len) {
-                Ok(copy) => Found::Copy(copy),
+                Ok(copy) => Found::Copy(Arc::new(copy)),
                 Err(why) => Found::Damaged(id, why),
             });
         }

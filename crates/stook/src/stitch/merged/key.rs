@@ -104,16 +104,35 @@ pub(super) fn key_of(file: &VirtualFile, numbers: &[u32], salt: &[u8; 32]) -> Re
     hash.update(&made_by.map_or([0; 32], |made_by| *made_by.rest.finalize().as_bytes()));
     put_pieces(&mut hash, file);
     number(&mut hash, numbers.len() as u64);
-    let open = |at: usize| file.bodies().get(numbers.get(at).copied().unwrap_or(u32::MAX));
-    let ahead = OpenAhead::new(file.path(), numbers.len(), &open);
+    let parts = file.bodies().parts();
+    let is_virtual = |body: &&u32| parts.virtual_body(**body).is_some();
+    let (others, plain): (Vec<u32>, Vec<u32>) = numbers.iter().partition(is_virtual);
+    let open = |at: usize| as_it_is(file, plain.get(at).copied().unwrap_or(u32::MAX));
+    let ahead = OpenAhead::new(file.path(), plain.len(), &open);
     ahead.run(|| {
-        for body in numbers {
+        for body in &plain {
             let Some((_, opened)) = ahead.take_next() else { break };
             number(&mut hash, u64::from(*body));
             put_body(&mut hash, opened, salt)?;
         }
-        Ok(*hash.finalize().as_bytes())
-    })
+        Ok::<_, String>(())
+    })?;
+    for body in others {
+        let Some(inner) = parts.virtual_body(body) else { continue };
+        number(&mut hash, u64::from(body));
+        put_state(&mut hash, &key_of(&inner, &numbers_of(&inner), salt)?, &inner.identity());
+    }
+    Ok(*hash.finalize().as_bytes())
+}
+
+/// A body as it is now. One that has been open for long may have changed since.
+fn as_it_is(file: &VirtualFile, body: u32) -> error::Result<Arc<dyn Source>> {
+    let source = file.bodies().get(body)?;
+    let (now, before) = (source.current_identity()?, source.identity());
+    match before.same_content(&now) {
+        true => Ok(source),
+        false => Err(error::Error::changed(source.path(), before, now)),
+    }
 }
 
 fn put_pieces(hash: &mut blake3::Hasher, file: &VirtualFile) {
@@ -146,15 +165,19 @@ fn put_body(
     if !source.is_proven() {
         return Err(format!("{} changed a moment ago, and may change again unseen", origin.name()));
     }
-    hash.update(&origin.salted(salt));
-    let Identity { len, device, inode, mtime_ns, ctime_ns, etag, version } = source.identity();
+    put_state(hash, &origin.salted(salt), &source.identity());
+    Ok(())
+}
+
+fn put_state(hash: &mut blake3::Hasher, origin: &[u8; 32], identity: &Identity) {
+    hash.update(origin);
+    let Identity { len, device, inode, mtime_ns, ctime_ns, etag, version } = identity;
     let times = [mtime_ns.cast_unsigned(), ctime_ns.cast_unsigned()];
-    [len, device, inode].into_iter().chain(times).for_each(|value| number(hash, value));
+    [*len, *device, *inode].into_iter().chain(times).for_each(|value| number(hash, value));
     for text in [etag, version] {
         number(hash, u64::from(text.is_some()));
         put(hash, text.as_deref().unwrap_or("").as_bytes());
     }
-    Ok(())
 }
 
 /// What a virtual file is called where it may be shown.

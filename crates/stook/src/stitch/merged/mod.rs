@@ -7,15 +7,17 @@
 mod build;
 mod entry;
 mod key;
+mod opener;
 mod record;
 mod room;
 mod rule;
 mod source;
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::build::Built;
@@ -30,6 +32,7 @@ use crate::storage::cache::{self, CacheDirectory, salt};
 use crate::tree::outbox::{Calls, Outbox, System};
 
 pub use self::key::MadeBy;
+pub use self::opener::{MergedOpener, MergedUse};
 pub use self::room::Purged;
 pub use self::rule::MergeRule;
 pub use self::source::MergedFile;
@@ -121,6 +124,8 @@ pub struct MergedCache {
     outbox: Outbox,
     counted: Counters,
     notes: Mutex<Vec<String>>,
+    /// Copies that are in use in this process, by their keys.
+    held: Mutex<HashMap<[u8; 32], Weak<HeldCopy>>>,
 }
 
 /// [`MergedStatistics`] while they are counted.
@@ -136,10 +141,19 @@ struct Counters {
 
 /// Whether a copy can be used.
 enum Usable {
-    Copy(HeldCopy),
+    Copy(Arc<HeldCopy>),
     Nothing,
     /// One is there that cannot be used, and not be removed.
     Blocked,
+}
+
+/// What is there of a virtual file.
+enum Looked {
+    Copy(Arc<HeldCopy>),
+    /// Nothing: one with this key can be made.
+    Nothing([u8; 32]),
+    /// It is read from its parts.
+    Stitched,
 }
 
 impl MergedCache {
@@ -169,8 +183,8 @@ impl MergedCache {
         let chance = || salt::fresh().map_err(|error| Error::io("make a salt for", path, error));
         let used = chosen.as_ref().map_or_else(|_| chance(), |salt| Ok(*salt))?;
         let outbox = Outbox::new(calls.clone()).map_err(|error| Error::io("choose names in", path, error))?;
-        let (counted, notes) = (Counters::default(), Mutex::default());
-        let cache = Self { directory, salt: used, options, calls, outbox, counted, notes };
+        let (counted, notes, held) = (Counters::default(), Mutex::default(), Mutex::default());
+        let cache = Self { directory, salt: used, options, calls, outbox, counted, notes, held };
         if let Err(error) = chosen {
             cache.failed(&format!("cannot keep a salt, so that no copy will be found again: {error}"));
         }
@@ -222,33 +236,19 @@ impl MergedCache {
         Ok(MergedFile::new(file, copy))
     }
 
-    fn copy_of(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Option<HeldCopy>> {
-        if self.options.rule == MergeRule::Never {
-            return Ok(None);
-        }
-        let numbers = numbers_of(file);
-        if self.options.rule == MergeRule::Auto && !rule::is_meant(file, &numbers) {
-            return Ok(None);
-        }
-        let key = match key_of(file, &numbers, &self.salt) {
-            Ok(key) => key,
-            Err(why) => {
-                self.note(file, &why);
-                return Ok(None);
-            }
+    /// The copy of a file, which is made where there is none.
+    fn copy_of(
+        &self,
+        file: &VirtualFile,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Arc<HeldCopy>>> {
+        let key = match self.look_for(file, go_on)? {
+            Looked::Copy(copy) => return Ok(Some(copy)),
+            Looked::Nothing(key) => key,
+            Looked::Stitched => return Ok(None),
         };
         let (name, counted) = (cache::name_of(&key), &self.counted);
         let compares = self.options.verify_content;
-        match self.usable(file, (&name, &key), compares, go_on)? {
-            Usable::Copy(copy) => {
-                counted.found.fetch_add(1, Relaxed);
-                // Nothing of it is read now, and what is open is of use to others.
-                file.bodies().close();
-                return Ok(Some(copy));
-            }
-            Usable::Nothing => {}
-            Usable::Blocked => return Ok(None),
-        }
         let (counter, compares) = match self.build(file, (&name, &key), go_on)? {
             Built::Entry => (&counted.built, false),
             Built::ByAnother => (&counted.found, compares),
@@ -271,6 +271,35 @@ impl MergedCache {
         }
     }
 
+    /// Looks for the copy of a file, if the rule means it.
+    fn look_for(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Looked> {
+        if self.options.rule == MergeRule::Never {
+            return Ok(Looked::Stitched);
+        }
+        let numbers = numbers_of(file);
+        if self.options.rule == MergeRule::Auto && !rule::is_meant(file, &numbers) {
+            return Ok(Looked::Stitched);
+        }
+        let key = match key_of(file, &numbers, &self.salt) {
+            Ok(key) => key,
+            Err(why) => {
+                self.note(file, &why);
+                return Ok(Looked::Stitched);
+            }
+        };
+        let found = self.usable(file, (&cache::name_of(&key), &key), self.options.verify_content, go_on)?;
+        Ok(match found {
+            Usable::Copy(copy) => {
+                self.counted.found.fetch_add(1, Relaxed);
+                // Nothing of it is read now, and what is open is of use to others.
+                file.bodies().close();
+                Looked::Copy(copy)
+            }
+            Usable::Nothing => Looked::Nothing(key),
+            Usable::Blocked => Looked::Stitched,
+        })
+    }
+
     /// The copy that is there and verified, and perhaps compared with its parts. What is
     /// damaged is thrown away.
     fn usable(
@@ -280,7 +309,7 @@ impl MergedCache {
         compares: bool,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Usable> {
-        let copy = match self.find(name, key, file.len()) {
+        let copy = match self.held_or_found(name, key, file.len()) {
             Ok(Found::Copy(copy)) => copy,
             Ok(Found::Nothing) => return Ok(Usable::Nothing),
             Ok(Found::Damaged(id, why)) => {
@@ -301,6 +330,26 @@ impl MergedCache {
             self.failed(&format!("cannot note the last use of a copy: {error}"));
         }
         Ok(Usable::Copy(copy))
+    }
+
+    /// The copy with a key: one that is in use here was verified when that began, and is what it
+    /// was then.
+    fn held_or_found(&self, name: &str, key: &[u8; 32], len: u64) -> io::Result<Found> {
+        let held = self.held().get(key).and_then(Weak::upgrade);
+        if let Some(copy) = held.filter(|copy| copy.data.check_unchanged().is_ok()) {
+            return Ok(Found::Copy(copy));
+        }
+        let found = self.find(name, key, len)?;
+        if let Found::Copy(copy) = &found {
+            let mut held = self.held();
+            held.retain(|_, copy| copy.strong_count() > 0);
+            held.insert(*key, Arc::downgrade(copy));
+        }
+        Ok(found)
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<HeldCopy>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a copy was thrown away, or could not be: then no other can take its place.

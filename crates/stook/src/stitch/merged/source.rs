@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
+use crate::engine;
 use crate::error::Result;
 use crate::extent::ByteRange;
 use crate::source::{FileSource, Identity, Inodes, Leaf, Origin, Source, check_bounds};
@@ -15,7 +17,7 @@ use crate::tree::Holes;
 #[derive(Debug)]
 pub struct MergedFile {
     file: VirtualFile,
-    copy: Option<HeldCopy>,
+    copy: Option<Arc<HeldCopy>>,
 }
 
 /// A merged copy in use.
@@ -27,6 +29,12 @@ pub(super) struct HeldCopy {
     pub(super) record: File,
 }
 
+impl HeldCopy {
+    pub(super) fn origin(&self, file: &VirtualFile) -> Origin {
+        Origin::new("merged", file.origin().name()).with("blake3", self.hash)
+    }
+}
+
 impl Drop for HeldCopy {
     fn drop(&mut self) {
         // It was used until now. Where that cannot be noted, it counts as used when it was opened.
@@ -35,7 +43,7 @@ impl Drop for HeldCopy {
 }
 
 impl MergedFile {
-    pub(super) fn new(file: &VirtualFile, copy: Option<HeldCopy>) -> Self {
+    pub(super) fn new(file: &VirtualFile, copy: Option<Arc<HeldCopy>>) -> Self {
         Self { file: file.clone(), copy }
     }
 
@@ -95,7 +103,7 @@ impl Source for MergedFile {
 
     fn origin(&self) -> Origin {
         match &self.copy {
-            Some(copy) => Origin::new("merged", self.file.origin().name()).with("blake3", copy.hash),
+            Some(copy) => copy.origin(&self.file),
             None => self.file.origin(),
         }
     }
@@ -106,5 +114,9 @@ impl Source for MergedFile {
 
     fn holes(&self) -> Result<Holes> {
         self.read().holes()
+    }
+
+    fn whole_file(&self) -> Option<&Arc<engine::File>> {
+        self.copy()?.whole_file()
     }
 }

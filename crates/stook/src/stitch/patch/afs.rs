@@ -592,6 +592,10 @@ impl Parts for PatchedAfs {
         if number == ARCHIVE { Ok(self.archive.clone()) } else { self.members.open(number) }
     }
 
+    fn virtual_body(&self, number: u32) -> Option<VirtualFile> {
+        self.members.virtual_file(number).cloned()
+    }
+
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
         Err(no_part(number))
     }

@@ -311,6 +311,10 @@ impl Parts for PatchedTar {
         if number == ARCHIVE { Ok(self.archive.clone()) } else { self.members.open(number) }
     }
 
+    fn virtual_body(&self, number: u32) -> Option<VirtualFile> {
+        self.members.virtual_file(number).cloned()
+    }
+
     fn make(&self, number: u32, _bodies: &Bodies) -> error::Result<Bytes> {
         let member = self.members.all().get(number as usize).ok_or_else(|| no_part(number))?;
         Ok(head(&self.news, number, member).encode().into())

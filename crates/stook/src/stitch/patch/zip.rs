@@ -443,6 +443,10 @@ impl Parts for PatchedZip {
         if number == ARCHIVE { Ok(self.archive.clone()) } else { self.members.open(number) }
     }
 
+    fn virtual_body(&self, number: u32) -> Option<VirtualFile> {
+        self.members.virtual_file(number).cloned()
+    }
+
     fn make(&self, made: u32, bodies: &Bodies) -> error::Result<Bytes> {
         let (number, kind) = (made / 3, made % 3);
         let member = self.members.all().get(number as usize).ok_or_else(|| no_part(made))?;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 
@@ -13,15 +13,14 @@ use super::matching::Match;
 use super::nested;
 use crate::engine::File;
 use crate::error::{Error, Result};
-use crate::extent::ByteRange;
 use crate::source::{Identity, Source};
 use crate::stitch::bodies::Bodies;
 use crate::stitch::error::Error as StitchError;
-use crate::stitch::file::{Parts, VirtualFile, no_part};
+use crate::stitch::file::{Parts, no_part};
 use crate::stitch::layout::Laid;
-use crate::stitch::part::SourcePart;
+use crate::stitch::merged::{MergedOpener, MergedUse};
+use crate::stitch::part::WholeBody;
 use crate::stitch::patch::Patch;
-use crate::stitch::pieces::Pieces;
 use crate::tree::{
     Cursor, Holes, Kind, Node, NodeId, NodeTable, NodeTableBuilder, Page, Tree, Xattrs, not_a_directory,
     not_a_file, unknown,
@@ -41,11 +40,11 @@ pub(super) struct RoutedFiles {
     numbers: Vec<NodeId>,
     pub(super) matches: Vec<Match>,
     looked: Vec<Mutex<Looked>>,
-    /// All of these files as they are in the tree, one after another, and where each begins:
-    /// however many they are, few are open.
-    whole: Arc<dyn Source>,
-    starts: Vec<u64>,
+    /// These files as they are in the tree: however many they are, few are open.
+    originals: Arc<Bodies>,
     kept: Mutex<Kept>,
+    /// Where copies of changed files are, if there are any.
+    merged: OnceLock<MergedOpener>,
 }
 
 /// What was laid out last, and how many members that has.
@@ -60,6 +59,7 @@ struct Kept {
 struct Looked {
     is_archive: Option<bool>,
     laid: Weak<Laid>,
+    used: Arc<MergedUse>,
 }
 
 impl RoutedFiles {
@@ -72,19 +72,16 @@ impl RoutedFiles {
             return Err(error);
         }
         let looked = matches.iter().map(|_| Mutex::default()).collect();
-        let (mut pieces, mut starts) = (Pieces::new(), Vec::new());
-        for (one, number) in matches.iter().zip(0_u32..) {
-            starts.push(pieces.len());
-            pieces.body(number, 0, one.node.len);
-        }
         let listed =
             ListedFiles { tree: tree.clone(), files: matches.iter().map(|one| (one.id, one.node)).collect() };
-        let whole = VirtualFile::new(tree.path(), pieces, Arc::new(listed)).map_err(|error| match error {
-            StitchError::Core(error) => error,
-            other => Error::io("list", tree.path(), io::Error::other(other)),
-        })?;
-        let (whole, kept) = (Arc::new(whole), Mutex::default());
-        Ok(Self { tree, routes, table, numbers, matches, looked, whole, starts, kept })
+        let originals = Arc::new(Bodies::new(Arc::new(listed)));
+        let (kept, merged) = (Mutex::default(), OnceLock::new());
+        Ok(Self { tree, routes, table, numbers, matches, looked, originals, kept, merged })
+    }
+
+    /// Has changed files read from their copies from now on.
+    pub(super) fn use_merged(&self, opener: MergedOpener) {
+        self.merged.get_or_init(|| opener);
     }
 
     pub(super) fn routes(&self) -> &Routes {
@@ -135,10 +132,9 @@ impl RoutedFiles {
     }
 
     /// A file as it is in the tree.
-    fn source(&self, number: usize, one: &Match) -> SourcePart {
-        let start = self.starts.get(number).copied().unwrap_or(0);
-        let range = ByteRange::at(start, one.node.len).unwrap_or_default();
-        SourcePart::new(self.whole.clone(), self.tree.path_of(one.id), range)
+    fn source(&self, number: usize, one: &Match) -> WholeBody {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        WholeBody::new(self.originals.clone(), number, self.tree.path_of(one.id), one.node.len)
     }
 
     fn keep(&self, laid: &Arc<Laid>) {
@@ -263,10 +259,10 @@ impl Tree for RoutedFiles {
 
     fn open(&self, id: NodeId) -> Result<Arc<dyn Source>> {
         let number = self.file(id)?;
-        match self.laid(number)? {
-            Some(laid) => Ok(Arc::new(laid.file.clone())),
-            None => self.tree.open(self.below(id)?),
-        }
+        let Some(laid) = self.laid(number)? else { return self.tree.open(self.below(id)?) };
+        let Some(merged) = self.merged.get() else { return Ok(Arc::new(laid.file.clone())) };
+        let used = self.looked(number)?.1.used.clone();
+        Ok(merged.open(&laid.file, &used))
     }
 
     fn holes(&self, id: NodeId) -> Result<Holes> {
@@ -276,6 +272,7 @@ impl Tree for RoutedFiles {
         }
     }
 
+    /// Of a changed file none: its copy belongs to the cache.
     fn whole_file(&self, id: NodeId) -> Result<Option<Arc<File>>> {
         let Some(number) = self.number(id)? else { return Ok(None) };
         match self.laid(number)? {

@@ -16,12 +16,10 @@ use bytes::Bytes;
 pub use self::routed::{Routed, RoutedFile, UnusedRoute, routed};
 use super::bodies::Bodies;
 use super::error::{Error, Result};
-use super::file::{Parts, VirtualFile, no_part};
+use super::file::{Parts, no_part};
 use super::members::Members;
-use super::part::SourcePart;
-use super::pieces::Pieces;
+use super::part::WholeBody;
 use crate::error;
-use crate::extent::ByteRange;
 use crate::names::escaped;
 use crate::source::Source;
 use crate::tree::{CaseRule, Cursor, Kind, Node, NodeId, Page, Tree};
@@ -66,8 +64,8 @@ pub struct Routes {
     /// Each after the directory that it is in; the roots of the folders first.
     nodes: Vec<RouteNode>,
     roots: u32,
-    /// All files of all folders, one after another.
-    whole: Arc<dyn Source>,
+    /// All files of all folders.
+    files: Arc<Bodies>,
 }
 
 impl std::fmt::Debug for Routes {
@@ -95,8 +93,8 @@ struct RouteNode {
     /// Whether anything but directories is in it, and the newest time of that.
     has_files: bool,
     newest_ns: i64,
-    /// Where its bytes begin among those of all files.
-    start: u64,
+    /// The number of a file among all files.
+    number: u32,
 }
 
 impl Routes {
@@ -117,9 +115,8 @@ impl Routes {
             nodes.push(RouteNode::new((tree, folder.id, node), (0, Box::default()), 0));
             trees.push((folder.tree, folder.is_on_disk));
         }
-        let whole: Arc<dyn Source> = Arc::new(VirtualFile::new("routes", Pieces::new(), Arc::new(()))?);
-        let roots = nodes.len() as u32;
-        let mut routes = Self { case, trees, nodes, roots, whole };
+        let (files, roots) = (Arc::new(Bodies::new(Arc::new(()))), nodes.len() as u32);
+        let mut routes = Self { case, trees, nodes, roots, files };
         let mut at = 0;
         while at < routes.nodes.len() {
             if at.is_multiple_of(NODES_PER_LOOK) && !go_on(at as u64) {
@@ -129,7 +126,7 @@ impl Routes {
             at += 1;
         }
         routes.sum_up();
-        routes.whole = Arc::new(routes.put_together()?);
+        routes.files = Arc::new(Bodies::new(Arc::new(routes.put_together()?)));
         Ok(routes)
     }
 
@@ -208,29 +205,26 @@ impl Routes {
         }
     }
 
-    /// All files of all folders in one: however many are used, few are open.
-    fn put_together(&mut self) -> Result<VirtualFile> {
+    /// Numbers all files of all folders: however many are used, few are open.
+    fn put_together(&mut self) -> Result<Files> {
         let mut members = Members::of_listed(self.trees.clone());
-        let mut pieces = Pieces::new();
         for node in self.nodes.iter_mut().filter(|node| node.node.kind == Kind::File) {
-            node.start = pieces.len();
-            pieces.body(members.count()?, 0, node.node.len);
+            node.number = members.count()?;
             members.add_listed(node.name.to_vec(), (node.tree, node.id, &node.node), 0);
         }
-        VirtualFile::new("routes", pieces, Arc::new(Files(members)))
+        Ok(Files(members))
     }
 
     /// The bytes of a file of a folder.
     fn source(&self, node: &RouteNode) -> Arc<dyn Source> {
-        let range = ByteRange::at(node.start, node.node.len).unwrap_or_default();
-        Arc::new(SourcePart::new(self.whole.clone(), self.path_of(node), range))
+        Arc::new(WholeBody::new(self.files.clone(), node.number, self.path_of(node), node.node.len))
     }
 }
 
 impl RouteNode {
     fn new((tree, id, node): (u32, NodeId, Node), (parent, name): (u32, Box<[u8]>), depth: u32) -> Self {
-        let (children, has_files, newest_ns, start) = (BTreeMap::new(), false, 0, 0);
-        Self { tree, id, node, parent, name, depth, children, has_files, newest_ns, start }
+        let (children, has_files, newest_ns, number) = (BTreeMap::new(), false, 0, 0);
+        Self { tree, id, node, parent, name, depth, children, has_files, newest_ns, number }
     }
 }
 

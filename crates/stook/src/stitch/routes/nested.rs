@@ -42,7 +42,7 @@ pub(super) fn lay_out(
         };
         let inner = lay_out(routes, (path, archive), &directories, depth + 1).map_err(within)?;
         let node = Node { mtime_ns: newest, ..node };
-        members.add_source(key, Arc::new(inner.file), &node, layer);
+        members.add_virtual(key, inner.file, &node, layer);
     }
     patch.lay_out(path, members)
 }

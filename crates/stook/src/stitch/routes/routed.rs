@@ -10,6 +10,7 @@ use crate::error;
 use crate::stitch::error::{Error, Result};
 use crate::stitch::layout::Laid;
 use crate::stitch::members::order;
+use crate::stitch::merged::MergedOpener;
 use crate::tree::descent::descend;
 use crate::tree::{CaseRule, Failure, Kind, Layer, Tree, Union};
 
@@ -101,6 +102,12 @@ impl Routed {
     /// Archives that appear in the tree later are as they are.
     pub fn tree(&self) -> Arc<Union> {
         self.tree.clone()
+    }
+
+    /// Has changed files read from their merged copies, as a [`MergedOpener`] does it, whoever
+    /// opens them in the [tree](Self::tree) from now on. It counts once.
+    pub fn use_merged(&self, opener: MergedOpener) {
+        self.files.use_merged(opener);
     }
 
     /// The files that routes name, in the order of their paths.

@@ -157,6 +157,26 @@ fn without_a_proof_there_is_no_copy() {
 }
 
 #[test]
+fn what_has_been_open_for_long_is_looked_at_again() {
+    let (place, cache) = (Place::of(9), Place::of(0).cache());
+    let sources = (0..9).map(|number| -> Arc<dyn Source> {
+        Arc::new(stook::source::FileSource::open(place.file(number)).unwrap())
+    });
+    let mut pieces = Pieces::new();
+    (0..9).for_each(|number| pieces.body(number, 0, 1000));
+    let file = VirtualFile::new("kept", pieces, Arc::new(sources.collect::<Vec<_>>())).unwrap();
+    let before = read_through(&file).unwrap();
+    assert!(merged(&cache, &file).is_merged());
+    // All of it stays open, and is another file by now.
+    fs::write(place.tree().join("new"), vec![9; body(4).len()]).unwrap();
+    fs::rename(place.tree().join("new"), place.file(4)).unwrap();
+    settle();
+    let now = merged(&cache, &file);
+    assert!(!now.is_merged() && all_of(&now).map_or(true, |bytes| bytes == before));
+    assert!(cache.take_notes()[0].contains("has changed"), "{:?}", cache.take_notes());
+}
+
+#[test]
 fn what_a_layout_makes_of_listings_counts() {
     let place = Place::of(9);
     fs::create_dir(place.tree().join("folder")).unwrap();

@@ -5,6 +5,7 @@ mod damage;
 mod keys;
 mod killed;
 mod room;
+mod routed;
 mod sharing;
 
 use std::fs::{self, File};
