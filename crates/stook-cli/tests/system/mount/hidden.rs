@@ -1,4 +1,5 @@
-//! Damage that may hide names: a mount says so before anybody looks, and its listing is no whole one.
+//! Damage that may hide names: a mount says so before anybody looks, and its listing ends with an
+//! error.
 
 use std::fs;
 
