@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use crate::status::{Mode, STATUS_NAME, STATUS_XATTR, count};
 use crate::survey::{NAME_LEN_MAX, Survey, refusal};
 use crate::waiting::Refuse;
-use crate::workers::Lane;
+use crate::workers::WaitsFor;
 
 /// The longest read-ahead of the kernel, and the longest read, in bytes.
 const READ_BYTES: u32 = 1 << 20;
@@ -46,19 +46,19 @@ const WITH_NODES_MAX: u64 = 64 << 10;
 pub(crate) struct Served(pub(crate) Arc<Shared>);
 
 impl Served {
-    /// Answers a request that may wait, for what its lane is of: with what `give` makes of what
+    /// Answers a request that may wait, for a disk or a server: with what `give` makes of what
     /// `work` finds.
     fn answer<R: Refuse, T>(
         &self,
         request: &Request,
-        lane: Lane,
+        waits_for: WaitsFor,
         reply: R,
         work: impl FnOnce(&Shared) -> Result<T, Errno> + Send + 'static,
         give: impl FnOnce(&Shared, R, T) + Send + 'static,
     ) {
         let (number, slot) = self.0.waiting.begin(request.pid(), reply);
         let (shared, answer) = (self.0.clone(), slot.share());
-        let run = self.0.workers.run(lane, move || {
+        let run = self.0.workers.run(waits_for, move || {
             // Its program may have been killed before its turn came.
             if slot.is_given() {
                 return shared.waiting.end(number);
@@ -82,8 +82,8 @@ impl Served {
     }
 
     /// What the bytes of a file wait for.
-    fn bytes_lane(&self, id: NodeId) -> Lane {
-        if self.0.tree.reads_by_request(id) { Lane::Server } else { Lane::Disk }
+    fn bytes_wait_for(&self, id: NodeId) -> WaitsFor {
+        if self.0.tree.reads_by_request(id) { WaitsFor::Server } else { WaitsFor::Disk }
     }
 
     fn list<R: Refuse + Fill>(
@@ -99,7 +99,7 @@ impl Served {
         let ahead = listing.clone();
         self.answer(
             request,
-            Lane::Names,
+            WaitsFor::Names,
             reply,
             move |shared| {
                 let mut listing = locked(&ahead);
@@ -420,7 +420,7 @@ impl Filesystem for Served {
         let name = name.as_bytes().to_vec();
         self.answer(
             request,
-            Lane::Names,
+            WaitsFor::Names,
             reply,
             move |shared| shared.find(shared.id(parent), &name),
             |shared, reply, found| {
@@ -445,16 +445,15 @@ impl Filesystem for Served {
             };
         }
         let give = |shared: &Shared, reply: ReplyAttr, found| reply.attr(&shared.kept, &found);
-        self.answer(request, Lane::Names, reply, move |shared| shared.node(number, handle), give);
+        self.answer(request, WaitsFor::Names, reply, move |shared| shared.node(number, handle), give);
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
         count(&self.0.counters.readlink);
         let id = self.0.id(number);
-        let target = move |shared: &Shared| {
-            shared.tree.link_target(id).map_err(|error| shared.failed(id, &error))
-        };
-        self.answer(request, self.bytes_lane(id), reply, target, |_, reply, target| reply.data(&target));
+        let target =
+            move |shared: &Shared| shared.tree.link_target(id).map_err(|error| shared.failed(id, &error));
+        self.answer(request, self.bytes_wait_for(id), reply, target, |_, reply, target| reply.data(&target));
     }
 
     fn open(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -468,7 +467,7 @@ impl Filesystem for Served {
         }
         let id = self.0.id(number);
         let give = move |shared: &Shared, reply, opened| shared.opened(id, opened, reply);
-        self.answer(request, self.bytes_lane(id), reply, move |shared| shared.open(id), give);
+        self.answer(request, self.bytes_wait_for(id), reply, move |shared| shared.open(id), give);
     }
 
     fn read(
@@ -490,7 +489,7 @@ impl Filesystem for Served {
         count(&self.0.counters.read);
         self.answer(
             request,
-            self.bytes_lane(id),
+            self.bytes_wait_for(id),
             reply,
             move |shared| shared.range(id, handle, offset, size),
             move |shared, reply, bytes| {
@@ -522,7 +521,7 @@ impl Filesystem for Served {
         let id = self.0.id(number);
         let kind = move |shared: &Shared| shared.tree.kind(id).map_err(|error| shared.failed(id, &error));
         let give = move |shared: &Shared, reply, kind| shared.opened_directory(id, kind, reply);
-        self.answer(request, Lane::Names, reply, kind, give);
+        self.answer(request, WaitsFor::Names, reply, kind, give);
     }
 
     fn readdir(&self, request: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
@@ -550,20 +549,20 @@ impl Filesystem for Served {
         let give = |_: &Shared, reply: ReplyStatfs, Room { blocks, nodes, unit, fragment }| {
             reply.statfs(blocks, 0, 0, nodes, 0, unit, NAME_LEN_MAX as u32, fragment);
         };
-        self.answer(request, Lane::Names, reply, |shared| Ok(shared.room()), give);
+        self.answer(request, WaitsFor::Names, reply, |shared| Ok(shared.room()), give);
     }
 
     fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         count(&self.0.counters.xattr);
         let name = name.as_bytes().to_vec();
         let give = move |_: &Shared, reply, value| reply_value(value, size, reply);
-        self.answer(request, Lane::Names, reply, move |shared| shared.xattr(number, &name), give);
+        self.answer(request, WaitsFor::Names, reply, move |shared| shared.xattr(number, &name), give);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         count(&self.0.counters.xattr);
         let give = move |_: &Shared, reply, names| reply_value(names, size, reply);
-        self.answer(request, Lane::Names, reply, move |shared| shared.xattr_names(number), give);
+        self.answer(request, WaitsFor::Names, reply, move |shared| shared.xattr_names(number), give);
     }
 
     fn lseek(
@@ -580,8 +579,8 @@ impl Filesystem for Served {
             // The kernel takes all for data from now on, without asking.
             return reply.error(Errno::ENOSYS);
         }
-        let lane = self.bytes_lane(self.0.id(number));
+        let waits_for = self.bytes_wait_for(self.0.id(number));
         let seek = move |shared: &Shared| shared.seek(number, handle, offset, whence);
-        self.answer(request, lane, reply, seek, |_, reply, found| reply.offset(found));
+        self.answer(request, waits_for, reply, seek, |_, reply, found| reply.offset(found));
     }
 }

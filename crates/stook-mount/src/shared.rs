@@ -178,9 +178,8 @@ impl Shared {
         self.survey.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says what may hide names of a tree that does not change by itself before anybody lists it: it
-    /// is a failure of the listing of the root. Of a tree that has put off reading heads, it is on
-    /// the first page.
+    /// Says what may hide names before anybody lists the tree: it is a failure of the listing of
+    /// the root. Of a tree that has put off reading heads, it is on the first page.
     pub(crate) fn say_what_hides_names(&self) {
         let root = self.tree.root();
         let is_outline = self.survey().is_some_and(|survey| survey.is_outline);

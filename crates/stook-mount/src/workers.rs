@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// What a request may have to wait for. Those of one lane never wait for those of another.
+/// What a request may have to wait for. Those of one kind never wait for those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum WaitsFor {
     /// Names and what is said of them: mostly in memory.
     Names,
     /// Bytes on disks.
@@ -18,12 +18,12 @@ pub(crate) enum Lane {
     Server,
 }
 
-/// Requests that wait at once, each on a thread of its own: for bytes of servers, and in each other
-/// lane. More wait for their turn.
+/// Requests that wait at once, each on a thread of its own: for servers, and of each other kind.
+/// More wait for their turn.
 const SERVER_MAX: usize = 256;
 const OTHERS_MAX: usize = 64;
 
-/// Requests of a lane that may wait for their turn: far more than programs make, and bounded.
+/// Requests of a kind that may wait for their turn: far more than programs make, and bounded.
 const QUEUE_MAX: usize = 16 << 10;
 
 /// Runs what may wait, and leaves one thread of those that take requests free: it answers what can
@@ -33,7 +33,7 @@ pub(crate) struct Workers {
     inside: AtomicUsize,
     /// How many these may be.
     inside_max: usize,
-    /// The others, of each lane.
+    /// The others, of each kind.
     names: Threads,
     disk: Threads,
     server: Threads,
@@ -91,17 +91,17 @@ impl Workers {
     ///
     /// # Errors
     /// [`Full`], and it is not run: more wait already than may.
-    pub(crate) fn run(&self, lane: Lane, work: impl FnOnce() + Send + 'static) -> Result<(), Full> {
+    pub(crate) fn run(&self, waits_for: WaitsFor, work: impl FnOnce() + Send + 'static) -> Result<(), Full> {
         let inside = Inside(&self.inside);
         if inside.0.fetch_add(1, Ordering::Relaxed) < self.inside_max {
             work();
             return Ok(());
         }
         drop(inside);
-        let others = match lane {
-            Lane::Names => &self.names,
-            Lane::Disk => &self.disk,
-            Lane::Server => &self.server,
+        let others = match waits_for {
+            WaitsFor::Names => &self.names,
+            WaitsFor::Disk => &self.disk,
+            WaitsFor::Server => &self.server,
         };
         others.run(work)
     }
@@ -146,8 +146,7 @@ impl Drop for Threads {
 
 impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lanes = [&self.names, &self.disk, &self.server];
-        let taken = lanes.map(|lane| lane.taken.load(Ordering::Relaxed));
+        let taken = [&self.names, &self.disk, &self.server].map(|of| of.taken.load(Ordering::Relaxed));
         f.debug_struct("Workers").field("inside", &self.inside).field("taken", &taken).finish_non_exhaustive()
     }
 }
@@ -166,7 +165,7 @@ mod tests {
         let first = {
             let workers = workers.clone();
             let work = move || assert!(wait.recv().is_err());
-            std::thread::spawn(move || workers.run(Lane::Server, work).unwrap())
+            std::thread::spawn(move || workers.run(WaitsFor::Server, work).unwrap())
         };
         while workers.inside.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
@@ -193,7 +192,7 @@ mod tests {
                 wait();
                 done.send(number).unwrap();
             };
-            workers.run(Lane::Server, work).unwrap();
+            workers.run(WaitsFor::Server, work).unwrap();
             gates.push(gate);
         }
         assert!(finished.try_recv().is_err());
@@ -213,12 +212,12 @@ mod tests {
         for number in 0..most + 5 {
             let (gate, wait) = waiting();
             gates.push(gate);
-            let is_refused = workers.run(Lane::Server, wait) == Err(Full);
+            let is_refused = workers.run(WaitsFor::Server, wait) == Err(Full);
             assert_eq!(is_refused, number >= most, "{number}");
         }
-        for lane in [Lane::Names, Lane::Disk] {
+        for waits_for in [WaitsFor::Names, WaitsFor::Disk] {
             let (done, finished) = channel();
-            workers.run(lane, move || done.send(()).unwrap()).unwrap();
+            workers.run(waits_for, move || done.send(()).unwrap()).unwrap();
             finished.recv().unwrap();
         }
         // When those have ended, there is room again.
@@ -227,7 +226,7 @@ mod tests {
         let (done, finished) = channel();
         loop {
             let done = done.clone();
-            if workers.run(Lane::Server, move || done.send(()).unwrap()).is_ok() {
+            if workers.run(WaitsFor::Server, move || done.send(()).unwrap()).is_ok() {
                 break;
             }
             std::thread::yield_now();

@@ -43,8 +43,9 @@ use crate::tree::{
 /// - listings have the order of the file system, which is the same while nothing is added or
 ///   removed, and skip what is removed meanwhile;
 /// - a name that stands for another file than it did when its id was given is an error with the
-///   path for that id ([`StaleNetworkFileHandle`](io::ErrorKind::StaleNetworkFileHandle)); looked up or listed again, the name has another id. So has a file that was
-///   renamed, under its new name;
+///   path for that id ([`StaleNetworkFileHandle`](io::ErrorKind::StaleNetworkFileHandle)); looked
+///   up or listed again, the name has another id. So has a file that was renamed, under its new
+///   name;
 /// - where the system gives the inode of a removed file to a new one of the same kind, the new one
 ///   has an id of its own, unless it has the name of the old: what is open is distinguished all the
 ///   same, by its [`Identity`](crate::source::Identity);
@@ -539,7 +540,7 @@ fn leads_back_error() -> io::Error {
     io::Error::other("it is one of its own ancestors; it is not entered again")
 }
 
-/// For an id whose name stands for another by now. Whoever has the name looks it up again.
+/// For an id whose name stands for another by now: looked up again, that has an id of its own.
 fn replaced(path: PathBuf) -> Error {
     let what = "it was replaced by another while the tree was in use; look it up again";
     Error::io("find", path, io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what))

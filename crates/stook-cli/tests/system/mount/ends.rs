@@ -76,12 +76,9 @@ fn a_killed_mount_is_an_error_for_readers_and_taken_away() {
 #[test]
 fn a_mount_that_is_asked_to_end_unmounts() {
     use rustix::process::{Pid, Signal, kill_process};
-    for (signal, is_used) in [
-        (Signal::TERM, false),
-        (Signal::INT, false),
-        (Signal::QUIT, false),
-        (Signal::TERM, true),
-    ] {
+    for (signal, is_used) in
+        [(Signal::TERM, false), (Signal::INT, false), (Signal::QUIT, false), (Signal::TERM, true)]
+    {
         let place = Place::new();
         mounted(&place, 1);
         let file = is_used.then(|| File::open(place.path("mnt/a")).unwrap());

@@ -1,4 +1,5 @@
-//! Damage that may hide names: a mount says so before anybody looks, and its listing is no whole one.
+//! Damage that may hide names: a mount says so before anybody looks, and its listing ends with an
+//! error.
 
 use std::fs;
 
@@ -57,7 +58,8 @@ fn a_frame_that_hides_a_name_is_said_before_anybody_lists() {
     // Where the damaged one counts, it may have what the other has.
     place.mount(&["other.stook", "p.stook"]);
     eventually("it is said", || is_said(&place));
-    let listed = place.script("ls mnt > listed 2> failed && exit 1; cat mnt/x 2> failed && exit 1; cat listed");
+    let listed =
+        place.script("ls mnt > listed 2> failed && exit 1; cat mnt/x 2> failed && exit 1; cat listed");
     assert_eq!(listed, "d\n");
     place.unmount();
 }

@@ -45,7 +45,8 @@ fn however_many_wait_for_a_server_the_rest_of_the_mount_goes_on() {
     let mut python = python.spawn().unwrap();
     eventually("all of them wait", || place.status().requests.open >= before + 400);
     // What is known is answered, what is on disk is read, and the status is there.
-    let script = "ls -lR mnt | grep -c ^-; stat -c %s mnt/long; cat mnt/here/9; cmp mnt/here/long local/here/long
+    let script =
+        "ls -lR mnt | grep -c ^-; stat -c %s mnt/long; cat mnt/here/9; cmp mnt/here/long local/here/long
         ls -l mnt/nothing 2> said && exit 1; grep -q 'No such file' said; df mnt > said
         $STOOK mount --status mnt | grep -c ^process";
     assert_eq!(place.script(script), "411\n2000000\n9\n1\n");

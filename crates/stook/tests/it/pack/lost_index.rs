@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use stook::pack::{Attributes, Error, Key, PackWriter, ScanOptions, ScanOrder, repair};
 use stook::pack::tree::RecordTree;
+use stook::pack::{Attributes, Error, Key, PackWriter, ScanOptions, ScanOrder, repair};
 use stook::storage::Storage;
 use stook::tree::{Cursor, Page, Tree as _};
 use stook_testing::conformance::contents;
