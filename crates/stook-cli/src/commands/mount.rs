@@ -290,7 +290,8 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<Opened> {
     let bar = context.progress("listing", Unit::Items, None);
     let follow = args.follow.then_some(how.contents.pack);
     let target = Some(absolute(mountpoint));
-    let merged = args.merged.cache(&here)?;
+    // What is going to be refused, because the mountpoint is no directory, makes none.
+    let merged = if mountpoint.is_dir() { args.merged.cache(&here)? } else { None };
     let given = PresentGiven { sources: opened, routes, case, follow, target, merged: merged.clone() };
     let presented = given.open(&mut |entries| bar.go_on(entries, None)).map_err(error_of)?;
     Ok((presented, source, merged))
