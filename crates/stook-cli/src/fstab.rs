@@ -43,9 +43,10 @@ const ANYWAY: [&str; 29] = [
 ];
 
 /// The options that are those of `stook mount`, and whether they have a value.
-const OPTIONS: [(&str, bool); 15] = [
+const OPTIONS: [(&str, bool); 19] = [
     ("allow_other", false),
     ("noexec", false),
+    ("no_exec", false),
     ("no_push", false),
     ("member_xattrs", false),
     ("no_passthrough", false),
@@ -59,6 +60,9 @@ const OPTIONS: [(&str, bool); 15] = [
     ("merged_cache_size", true),
     ("merge", true),
     ("log", true),
+    ("cache_dir", true),
+    ("cache_size", true),
+    ("whole_file", false),
 ];
 
 /// The command line that is meant, where the program was called by that name.
@@ -84,6 +88,7 @@ pub(crate) fn translated(args: Vec<OsString>) -> Result<Vec<OsString>, UsageErro
             b"-s" | b"-n" | b"-v" => {}
             // To do nothing.
             b"-f" => return Err(UsageError::new("mount.stook cannot pretend to mount (-f)")),
+            b"-h" | b"--help" => return Ok(["stook", "mount", "--help"].map(OsString::from).into()),
             // The type, with its name after it.
             b"-t" => drop(rest.next()),
             _ => paths.push(word),
@@ -137,6 +142,11 @@ mod tests {
             ("stook mount a b", "stook mount a b"),
             ("/sbin/mount.stook a b", "stook mount --quiet -- a b"),
             ("mount.stook a b -o rw", "stook mount --quiet -- a b"),
+            ("mount.stook --help", "stook mount --help"),
+            (
+                "mount.stook s3://b/x.zip /m -o no_exec,cache_dir=/c,cache_size=1G,whole_file",
+                "stook mount --quiet --no-exec --cache-dir=/c --cache-size=1G --whole-file -- s3://b/x.zip /m",
+            ),
             ("mount.stook a b -o rw,noexec,nosuid,nodev,user", "stook mount --quiet --no-exec -- a b"),
             (
                 "mount.stook a.stook /m -s -n -o ro,noauto,x-systemd.automount,allow_other,at=2026-11-21,with=c=d",

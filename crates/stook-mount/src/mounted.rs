@@ -151,7 +151,8 @@ impl Mounted {
     ) -> Result<Self> {
         let root_node = tree.node(root)?;
         let kind = root_node.kind;
-        let mountpoint = &mountpoint::resolved(mountpoint).map_err(|error| refused(mountpoint, error))?;
+        let unfound = |source| Error::Io { operation: "mount on", path: mountpoint.to_path_buf(), source };
+        let mountpoint = &mountpoint::resolved(mountpoint).map_err(unfound)?;
         check(mountpoint, kind)?;
         let (pusher, woken) = Pusher::new();
         let is_followed = options.followed.is_some();
@@ -375,7 +376,13 @@ fn check(mountpoint: &Path, kind: Kind) -> Result<()> {
     };
     if !is_fit {
         let is = if found.is_dir() { "a directory" } else { "no directory" };
-        return Err(invalid(format!("it is {is}, and what is to be mounted is {}", kind.noun())));
+        let hint = match kind {
+            Kind::File => {
+                ". One file is mounted on a file; of an archive in an archive, mount the outer one first"
+            }
+            _ => "",
+        };
+        return Err(invalid(format!("it is {is}, and what is to be mounted is {}{hint}", kind.noun())));
     }
     if mountpoint::is_mounted(mountpoint).map_err(failed)? {
         return Err(invalid("something is mounted there by `stook mount` already".to_owned()));

@@ -2,20 +2,22 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use stook::ops::present::FILE_SYSTEM;
 
 use crate::error::{Error, Result};
-use crate::status::{STATUS_NAME, STATUS_XATTR};
+use crate::status::{STATUS_NAME, STATUS_XATTR, status_of};
 
 /// What mounts and unmounts for those who are not root.
 pub(crate) const HELPER: &str = "fusermount3";
@@ -194,11 +196,35 @@ impl Entry {
 
 /// Unmounts what is mounted there, as root by the system, as another user by `fusermount3`. With
 /// `lazy`, what is in use vanishes from the tree of names at once, and ends when it is closed.
+/// Otherwise the process that served it has ended when this returns, and has nothing of the source
+/// open any more, unless it takes longer than a few seconds, or does not say which it is.
 ///
 /// # Errors
 /// When nothing of Stook is mounted there; [`Error::Busy`]; errors of the system.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<()> {
-    unmount_with(mountpoint, if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() })
+    if lazy {
+        return unmount_with(mountpoint, UnmountFlags::DETACH);
+    }
+    let process = process_of(mountpoint);
+    unmount_with(mountpoint, UnmountFlags::empty())?;
+    if let Some(process) = process {
+        // What is polled for has happened, or has not within that time.
+        let _ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&ENDING_MAX));
+    }
+    Ok(())
+}
+
+/// So long it is waited for the process that serves a mountpoint: to say which it is, and to end.
+const ANSWERING_MAX: Duration = Duration::from_secs(1);
+const ENDING_MAX: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// The process that serves a mountpoint, if it is another than this one, and answers.
+fn process_of(mountpoint: &Path) -> Option<OwnedFd> {
+    let (path, (answer, answered)) = (mountpoint.to_path_buf(), channel());
+    std::thread::spawn(move || answer.send(status_of(&path).map(|status| status.process)));
+    let process = answered.recv_timeout(ANSWERING_MAX).ok()?.ok()?;
+    let process = Pid::from_raw(i32::try_from(process).ok()?).filter(|process| *process != getpid())?;
+    pidfd_open(process, PidfdFlags::empty()).ok()
 }
 
 fn unmount_with(mountpoint: &Path, flags: UnmountFlags) -> Result<()> {
@@ -233,10 +259,15 @@ fn by_helper(path: &Path, lazy: bool) -> Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    match said.contains("busy") {
-        true => Err(Error::Busy { path: path.to_path_buf() }),
-        false => Err(failed(io::Error::other(said))),
-    }
+    Err(match said {
+        said if said.contains("busy") => Error::Busy { path: path.to_path_buf() },
+        // It keeps a list of what each user has mounted.
+        said if said.contains("not found in") || said.contains("not permitted") => {
+            let what = "another user has mounted it, and that one or root can end it".to_owned();
+            Error::Mountpoint { path: path.to_path_buf(), what }
+        }
+        said => failed(io::Error::other(said)),
+    })
 }
 
 /// That who is not root needs a program that is not there.

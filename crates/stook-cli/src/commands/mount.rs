@@ -8,15 +8,16 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use stook::names::escaped;
-use stook::ops::contents::is_object;
+use stook::ops::contents::{is_object, is_on_disk};
 use stook::ops::copy::OpenGiven;
 use stook::ops::present::{PresentGiven, Presented};
+use stook::report::time::time_of;
 use stook::report::units;
 use stook::stitch::MergedCache;
 use stook::tree::{CaseRule, Failure};
@@ -121,7 +122,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.status {
         let [mountpoint] = args.paths.as_slice() else {
-            return Err(UsageError::new("--status is of one mountpoint").into());
+            return Err(
+                UsageError::new("--status is of one mountpoint: `stook mount --status MOUNTPOINT`").into()
+            );
         };
         return print_status(&status_of(mountpoint)?, &args, context);
     }
@@ -236,9 +239,9 @@ fn print_begun(begun: &Begun, args: &Args, context: &Context) -> anyhow::Result<
 
 fn mode_text(mode: Mode) -> &'static str {
     match mode {
-        Mode::Small => "fixed, small files, nothing is opened",
-        Mode::Large => "fixed, files are opened",
-        Mode::Live => "as it is on disk by now",
+        Mode::Small => "small: it never changes, and its files are short, so none is opened",
+        Mode::Large => "large: it never changes, and has long files, which are opened",
+        Mode::Live => "live: as it is on disk by now",
     }
 }
 
@@ -255,7 +258,8 @@ fn open(args: &Args, context: &Context) -> anyhow::Result<Opened> {
         args.fetch.refuse(sources.first().map_or(mountpoint, |first| first))?;
     }
     let here = std::env::current_dir().context("cannot find the current directory")?;
-    let absolute = |path: &PathBuf| if is_object(path) { path.clone() } else { here.join(path) };
+    // What looks like an address, and is none, is refused as it was given.
+    let absolute = |path: &PathBuf| if is_on_disk(path) { here.join(path) } else { path.clone() };
     let mut how = OpenGiven { into_archives: mountpoint.is_dir(), ..OpenGiven::default() };
     how.contents.pack.at_ns = args.view.at_ns();
     let remote = &mut how.contents.remote;
@@ -304,7 +308,12 @@ type LogFile = Arc<OnceLock<Mutex<File>>>;
 fn say(line: &str, file: &LogFile) {
     // A full disk ends no mount; the status has the last lines.
     let _full = match file.get() {
-        Some(file) => writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "stook mount: {line}"),
+        Some(file) => {
+            // Who reads stderr has the time of each line.
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
+            let now = time_of(now.saturating_mul(1_000_000_000));
+            writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{now} stook mount: {line}")
+        }
         None => writeln!(std::io::stderr(), "stook mount: {line}"),
     };
 }
@@ -332,7 +341,10 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         (open(args, context)?, place(args)?);
     let merged_cache = merged.as_ref().map(|cache| printable_path(cache.directory()));
     failures::print(context, &misplaced, args.verbose);
-    let lacking = |one: &Failure<stook::Error>| format!("{}: {}", escaped(&one.key), chain(&one.error));
+    let lacking = |one: &Failure<stook::Error>| match one.key.is_empty() {
+        true => chain(&one.error),
+        false => format!("{}: {}", escaped(&one.key), chain(&one.error)),
+    };
     let options = MountOptions {
         allow_other: args.allow_other,
         no_exec: args.no_exec,
@@ -355,7 +367,9 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let mut watcher = watch(&mountpoint)?;
     let status = mounted.status();
     if args.verbose {
-        for hidden in &status.hidden.named {
+        // The others were named above.
+        let hidden = usize::try_from(status.hidden.entries)?.saturating_sub(misplaced.len());
+        for hidden in status.hidden.named.iter().take(hidden) {
             context.note(format_args!("not shown: {hidden}"));
         }
     }
@@ -378,10 +392,14 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     while !mounted.has_ended() && !interrupted() {
         std::thread::sleep(LOOK_EVERY);
     }
+    let mut failures = 0;
     if let Err(error) = mounted.unmount() {
         context.failure(&error);
+        failures += 1;
         mounted.abort()?;
     }
+    // Each line is something that could not be read.
+    failures += mounted.status().log_lines;
     if let Some(cache) = merged {
         // All that was wanted was opened by now. What cannot be removed stays for the next.
         cache.purge().map(drop).unwrap_or_else(|error| say(&chain(&error), &log_file));
@@ -390,7 +408,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         // It may have been killed.
         let _gone = watcher.write_all(b".");
     }
-    Ok(code_for(0))
+    Ok(code_for(failures))
 }
 
 fn printable_path(path: &Path) -> String {

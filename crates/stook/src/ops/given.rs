@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::copy::{Error, Result};
 use crate::archive::{self, ArchiveTree};
 use crate::copy::{CopySource, Misplaced, NoPaths};
-use crate::ops::contents::{self, OpenOptions, Opened, is_object, split_member};
+use crate::ops::contents::{self, OpenOptions, Opened, cut_off_note, is_object, split_member};
 use crate::pack;
 use crate::pack::tree::{Followed, Hidden, Paths, RecordTree};
 use crate::report::units;
@@ -202,11 +202,16 @@ impl Given {
     /// As [`into_source`](Self::into_source).
     pub(crate) fn into_branch(self) -> Result<(Branch, Vec<Misplaced>)> {
         let packed = self.opened().map(|opened| opened.contents().path().to_path_buf());
+        let cut_off = match self.opened() {
+            Some(Opened::Archive(archive)) => cut_off_note(archive),
+            _ => None,
+        };
         let source = self.into_source()?;
         let CopySource { tree, id, name, path, given, is_incomplete, misplaced, .. } = source;
         let mut lacking = misplaced.to_vec();
         if is_incomplete {
-            lacking.insert(0, Misplaced { path: Vec::new(), why: "it is not complete".to_owned() });
+            let why = cut_off.unwrap_or_else(|| "it is not complete".to_owned());
+            lacking.insert(0, Misplaced { path: Vec::new(), why });
         }
         let is_on_disk = path.is_some();
         // What is on a server lies on nothing that is seen here.

@@ -2,6 +2,7 @@
 //! archives.
 
 use std::ffi::OsStr;
+use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,7 +15,7 @@ use super::stitch::{Error, Result, branch_of, failures_of};
 use crate::pack::OpenOptions;
 use crate::pack::tree::Followed;
 use crate::source::Inodes;
-use crate::stitch::{MergedCache, MergedOpener, Routes, routed};
+use crate::stitch::{MergedCache, MergedOpener, RouteFolder, Routed, Routes, routed};
 use crate::tree::descent::{Descending, Met, descend};
 use crate::tree::{CaseRule, Failure, Kind, Layer, NodeId, Tree, Union};
 use crate::verify::Branch;
@@ -47,7 +48,8 @@ pub struct Presented {
     pub root: NodeId,
     /// The same, where it is a pack that is followed.
     pub followed: Option<Arc<Followed>>,
-    /// What packs and archives have, or should have, that is not in it.
+    /// What packs and archives have, or should have, that is not in it; what could not be listed to
+    /// find the archives that folders change; and what in these folders changes none.
     pub misplaced: Vec<Failure<crate::Error>>,
 }
 
@@ -102,7 +104,10 @@ impl PresentGiven {
         if !routes.is_empty() {
             let folders = routes.into_iter().map(|folder| folder_of(folder, &mut misplaced));
             let folders = folders.collect::<Result<Vec<_>>>()?;
-            let routed = routed(tree, Routes::of(folders, case, go_on)?, go_on)?;
+            let shown = folders.clone();
+            let mut routed = routed(tree, Routes::of(folders, case, go_on)?, go_on)?;
+            misplaced.extend(unused_in(&routed, &shown));
+            misplaced.extend(routed.take_failures());
             if let Some(cache) = merged {
                 routed.use_merged(MergedOpener::new(cache));
             }
@@ -114,6 +119,17 @@ impl PresentGiven {
         }
         Ok(Presented { tree, root, followed: None, misplaced })
     }
+}
+
+/// What of folders changes nothing that is shown.
+fn unused_in(routed: &Routed, folders: &[RouteFolder]) -> Vec<Failure<crate::Error>> {
+    let unused = routed.unused().into_iter().filter_map(|unused| {
+        let folder = folders.get(unused.folder)?;
+        let path = folder.tree.path_of(folder.id).join(OsStr::from_bytes(&unused.key));
+        let why = io::Error::other("it is for nothing: no archive that is shown has such a path");
+        Some(Failure { error: crate::Error::io("use", path, why), key: unused.key })
+    });
+    unused.collect()
 }
 
 /// The type of file system that the system shows for what is mounted by this.

@@ -376,7 +376,12 @@ pub(super) fn failures_of(
     lacking: Vec<Misplaced>,
 ) -> impl Iterator<Item = Failure<crate::Error>> {
     lacking.into_iter().map(move |one| {
-        let error = crate::Error::io("read", path, io::Error::other(one.why));
+        let mut of = path.as_os_str().to_owned();
+        if !one.path.is_empty() {
+            of.push("//");
+            of.push(OsStr::from_bytes(&one.path));
+        }
+        let error = crate::Error::io("read", of, io::Error::other(one.why));
         Failure { key: one.path, error }
     })
 }

@@ -13,6 +13,7 @@ mod kept;
 mod long;
 mod merged;
 mod programs;
+mod said;
 mod sources;
 mod stalled;
 

@@ -38,6 +38,11 @@ pub fn is_object(given: impl AsRef<Path>) -> bool {
     matches!(place_of(given.as_ref().to_path_buf()), Ok(Place::Object(_)))
 }
 
+/// Whether the given contents are a path, whether something is there or not.
+pub fn is_on_disk(given: impl AsRef<Path>) -> bool {
+    matches!(place_of(given.as_ref().to_path_buf()), Ok(Place::Path(_)))
+}
+
 /// Splits an address at two slashes after that of the object, into the address of the object and
 /// the key in it; `None` if it is not an address of an object, or that of a whole object.
 ///

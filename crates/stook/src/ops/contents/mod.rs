@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use address::{Place, place_of};
-pub use address::{file_of_layout, has_pack, is_object, split_member, split_pack_path};
+pub use address::{file_of_layout, has_pack, is_object, is_on_disk, split_member, split_pack_path};
 pub use archives::{MemberCounts, cut_off_note, index_notes};
 pub use body::{BATCH_LEN, BLOCK_LEN, Body, BodyError, BodyReader, PastEnd, Span, batches};
 pub use cached::{Cached, SourceSpan, files_of};

@@ -134,6 +134,11 @@ impl Routed {
         &self.failures
     }
 
+    /// Takes these away.
+    pub fn take_failures(&mut self) -> Vec<Failure<error::Error>> {
+        std::mem::take(&mut self.failures)
+    }
+
     /// What is in the folders for nothing: no file of the tree has the path of a directory that it
     /// is in, or those that have are no archives. Whatever is for an archive that could not be read
     /// counts as used. All files are opened, and looked at, that were not yet.
