@@ -93,6 +93,31 @@ def test_several_are_one_and_routes_replace_members(tree: Path) -> None:
         assert member is not None and member.read() == b"changed"
 
 
+def test_changed_archives_are_kept_as_copies(tree: Path) -> None:
+    Path("game").mkdir()
+    with tarfile.open("game/x.tar", "w") as tar:
+        tar.add(tree / "notes", "notes")
+    Path("mod/x.tar/notes").mkdir(parents=True)
+    Path("mod/x.tar/notes/3").write_text("changed")
+    with stook.mount("game", routes="mod") as mounted:
+        expected = (mounted.path / "x.tar").read_bytes()
+        assert mounted.status().document["merged"] is None
+    with stook.mount("game", routes=["mod"], merged_cache="cache", merge="always") as mounted:
+
+        def is_kept() -> bool:
+            assert (mounted.path / "x.tar").read_bytes() == expected
+            return mounted.status().document["merged"]["built"] == 1
+
+        eventually(is_kept)
+        assert (mounted.path / "x.tar").read_bytes() == expected
+        assert mounted.status().document["merged"]["found"] >= 1
+    assert [path.read_bytes() for path in Path("cache").glob("*.merged")] == [expected]
+    with pytest.raises(stook.InvalidError, match="merge"):
+        stook.mount("game", routes="mod", merged_cache="cache", merge="sometimes")
+    with pytest.raises(stook.InvalidError, match="with"):
+        stook.mount("game", merged_cache="cache")
+
+
 def test_an_earlier_state_is_mounted(tree: Path) -> None:
     stook.pack_tree(tree, "tree.stook")
     then = time.time()

@@ -5,6 +5,7 @@
 //! `docs/formats/merged-cache-v1.md` specifies the files.
 
 mod build;
+mod called;
 mod entry;
 mod key;
 mod opener;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::build::Built;
+use self::called::Called;
 use self::entry::Found;
 use self::key::{key_of, numbers_of, shown};
 use self::source::HeldCopy;
@@ -126,6 +128,7 @@ pub struct MergedCache {
     notes: Mutex<Vec<String>>,
     /// Copies that are in use in this process, by their keys.
     held: Mutex<HashMap<[u8; 32], Weak<HeldCopy>>>,
+    called: Mutex<Called>,
 }
 
 /// [`MergedStatistics`] while they are counted.
@@ -184,7 +187,8 @@ impl MergedCache {
         let used = chosen.as_ref().map_or_else(|_| chance(), |salt| Ok(*salt))?;
         let outbox = Outbox::new(calls.clone()).map_err(|error| Error::io("choose names in", path, error))?;
         let (counted, notes, held) = (Counters::default(), Mutex::default(), Mutex::default());
-        let cache = Self { directory, salt: used, options, calls, outbox, counted, notes, held };
+        let called = Mutex::default();
+        let cache = Self { directory, salt: used, options, calls, outbox, counted, notes, held, called };
         if let Err(error) = chosen {
             cache.failed(&format!("cannot keep a salt, so that no copy will be found again: {error}"));
         }
@@ -273,11 +277,8 @@ impl MergedCache {
 
     /// Looks for the copy of a file, if the rule means it.
     fn look_for(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Looked> {
-        if self.options.rule == MergeRule::Never {
-            return Ok(Looked::Stitched);
-        }
         let numbers = numbers_of(file);
-        if self.options.rule == MergeRule::Auto && !rule::is_meant(file, &numbers) {
+        if !self.is_meant(file, &numbers) {
             return Ok(Looked::Stitched);
         }
         let key = match key_of(file, &numbers, &self.salt) {
@@ -298,6 +299,15 @@ impl MergedCache {
             Usable::Nothing => Looked::Nothing(key),
             Usable::Blocked => Looked::Stitched,
         })
+    }
+
+    /// Whether the rule means a file that has these bodies.
+    fn is_meant(&self, file: &VirtualFile, numbers: &[u32]) -> bool {
+        match self.options.rule {
+            MergeRule::Auto => rule::is_meant(file, numbers),
+            MergeRule::Always => true,
+            MergeRule::Never => false,
+        }
     }
 
     /// The copy that is there and verified, and perhaps compared with its parts. What is

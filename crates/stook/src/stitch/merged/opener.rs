@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
+use super::key::numbers_of;
 use super::source::HeldCopy;
 use super::{Looked, MergedCache};
 use crate::engine::{Access, Backend, File};
@@ -25,8 +26,8 @@ const READ_PART: u64 = 2;
 /// Files that wait for their copies, at most. Of further ones a copy is made another time.
 const WAITING_MAX: usize = 64;
 
-/// Opens virtual files. One that has a copy is read from that; opening it waits for nothing but the
-/// look for it, and for its verification. Where there is none a file is read from its parts, and,
+/// Opens virtual files. One that has a copy is read from that: opening it looks at each part, and
+/// verifies the copy. Where there is none a file is read from its parts, and,
 /// after half of its bytes were read and it was closed, a thread makes one for the next time. What
 /// fails is not tried again as long as this is there. Whatever becomes of a copy is no error of who reads.
 #[derive(Debug)]
@@ -73,16 +74,19 @@ impl MergedOpener {
             return open;
         }
         let cache = &self.0.cache;
-        let may_be_made = match cache.look_for(file, &mut |_| true) {
-            Ok(Looked::Copy(copy)) => {
-                used.is_made();
-                let reader = Arc::new(Reader { file: file.clone(), copy, cache: cache.clone() });
-                return Arc::new(FromCopy(reader));
-            }
-            Ok(Looked::Nothing(_)) => true,
-            Ok(Looked::Stitched) => false,
-            // Who reads the parts meets the same.
-            Err(_) => false,
+        let may_be_made = match cache.may_have(file.path()) {
+            // Only here: it takes a look at each part.
+            true => match cache.look_for(file, &mut |_| true) {
+                Ok(Looked::Copy(copy)) => {
+                    used.is_made();
+                    let reader = Reader { file: file.clone(), copy, cache: cache.clone() };
+                    return Arc::new(FromCopy(Arc::new(reader)));
+                }
+                Ok(Looked::Nothing(_)) => true,
+                // Who reads the parts meets the same errors.
+                Ok(Looked::Stitched) | Err(_) => false,
+            },
+            false => cache.is_meant(file, &numbers_of(file)),
         };
         cache.counted.stitched.fetch_add(1, Relaxed);
         let (making, read_of) = (self.0.clone(), used.clone());

@@ -1,9 +1,10 @@
 //! Copies of archives that routes change: found when one is opened, made after it was read, and
 //! never of another state than that of all that it is made of.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use stook::stitch::{MergedOpener, RouteFolder, Routed, Routes, routed};
+use stook::stitch::{Bodies, MergedOpener, MergedUse, Parts, RouteFolder, Routed, Routes, routed};
 use stook::tree::{CaseRule, Tree as _};
 use stook::walk::DirectoryTree;
 
@@ -287,18 +288,14 @@ fn a_file_that_changed_a_moment_ago_has_no_copy_yet() {
     let cache = game.place.cache();
     let path = game.path("mod/one.tar/0003");
     let bytes = fs::read(&path).unwrap();
-    // As long as its time is ahead of the clock, which a later change may set again.
     File::options().write(true).open(&path).unwrap().write_all(&bytes).unwrap();
-    let routed = game.with(&cache);
     let expected = game.expected("one.tar");
-    read(&routed, "one.tar", &expected);
+    // Whether it is settled by now or not, the bytes are right.
+    read(&game.with(&cache), "one.tar", &expected);
     settle();
-    // It is asked for again, and found to be settled.
-    until("a copy is made", || {
-        read(&game.with(&cache), "one.tar", &expected);
-        cache.statistics().built == 1
-    });
-    assert!(read(&routed, "one.tar", &expected));
+    let routed = game.with(&cache);
+    until("a copy is made and used", || read(&routed, "one.tar", &expected));
+    assert_eq!(place_records(&game), 1);
 }
 
 #[test]
@@ -319,4 +316,59 @@ fn two_mounts_with_one_cache_make_one_copy() {
     until("a copy is there", || mounts.iter().all(|routed| read(routed, "two.zip", &expected)));
     assert_eq!((place_records(&game), game.place.files(".merged").len()), (1, 1));
     assert_eq!(caches.each_ref().map(|cache| cache.statistics().failures), [0, 0]);
+}
+
+/// Files, and how often one of them was opened.
+#[derive(Debug)]
+struct Counted {
+    files: Vec<PathBuf>,
+    opened: AtomicU64,
+}
+
+impl Parts for Counted {
+    fn open(&self, number: u32) -> stook::Result<Arc<dyn Source>> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(stook::source::FileSource::open(&self.files[number as usize])?))
+    }
+
+    fn make(&self, _: u32, _: &Bodies) -> stook::Result<Bytes> {
+        unreachable!("nothing of it is computed")
+    }
+}
+
+#[test]
+fn nothing_is_looked_at_of_a_file_that_has_no_copy() {
+    let place = Place::of(FILES);
+    let counted = Arc::new(Counted {
+        files: (0..FILES).map(|number| place.file(number)).collect(),
+        opened: AtomicU64::new(0),
+    });
+    let file = |name: &str| {
+        let mut pieces = Pieces::new();
+        (0..FILES as u32).for_each(|number| pieces.body(number, 0, 1000));
+        VirtualFile::new(name, pieces, counted.clone()).unwrap()
+    };
+    let opened = || counted.opened.swap(0, Ordering::Relaxed) as usize;
+    let cache = place.cache();
+    let (opener, used) = (MergedOpener::new(cache.clone()), Arc::new(MergedUse::default()));
+    let expected = read_through(&file("one")).unwrap();
+    opened();
+    drop(opener.open(&file("one"), &used));
+    assert_eq!(opened(), 0);
+    assert!(all_of(&*opener.open(&file("one"), &used)).unwrap() == expected);
+    until("a copy is made", || cache.statistics().built == 1);
+    opened();
+    // Of one with another name still nothing, whatever directory it was looked for in.
+    for cache in [cache.clone(), place.cache()] {
+        drop(MergedOpener::new(cache).open(&file("two"), &Arc::default()));
+        assert_eq!(opened(), 0);
+    }
+    let source = opener.open(&file("one"), &used);
+    assert!(source.whole_file().is_some() && all_of(&*source).unwrap() == expected);
+    assert_eq!(opened(), FILES, "all are what they were");
+    // A record that cannot be read may be that of any file.
+    let record = place.files(".record").remove(0);
+    fs::write(record.with_file_name(format!("{}.record", "0".repeat(64))), "no record").unwrap();
+    drop(opener.open(&file("two"), &Arc::default()));
+    assert_eq!(opened(), FILES);
 }
