@@ -223,19 +223,36 @@ impl Fill for ReplyDirectory {
     }
 }
 
-/// The small files of a directory, in the order of its listing, and its directories are left out.
-pub(crate) fn files_of(
+/// What may be read ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A file of this many bytes.
+    File(u64),
+    Directory,
+}
+
+/// The files and directories of a directory that are shown, in the order of its listing. What cannot
+/// be read is left out.
+pub(crate) fn contents_of(
     tree: &dyn Tree,
     directory: NodeId,
-    each: &mut dyn FnMut(NodeId, u64),
+    each: &mut dyn FnMut(NodeId, Content),
 ) -> stook::Result<()> {
     let (mut page, mut cursor) = (Page::new(), Some(Cursor::Start));
     while let Some(from) = cursor {
         cursor = tree.list(directory, &from, &mut page)?;
         for entry in page.iter() {
+            if entry.kind == Some(Kind::Directory) {
+                each(entry.id, Content::Directory);
+                continue;
+            }
             let Ok(node) = entry.node.map_or_else(|| tree.node(entry.id), Ok) else { continue };
-            if node.kind == Kind::File && refusal(entry.name, &node, false).is_none() {
-                each(entry.id, node.len);
+            match node.kind {
+                Kind::Directory => each(entry.id, Content::Directory),
+                Kind::File if refusal(entry.name, &node, false).is_none() => {
+                    each(entry.id, Content::File(node.len));
+                }
+                _ => {}
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::follow;
 use crate::log::{Log, Say};
 use crate::mountpoint::{self, Entry, missing_helper};
 use crate::opened::Opened;
-use crate::push::{self, Pusher, SMALL_MAX};
+use crate::push::{self, Pusher, SMALL_MAX, Wake};
 use crate::shared::{Shared, Stalled};
 use crate::snapshots::Snapshots;
 use crate::status::{Counters, Mode, Status};
@@ -204,7 +204,7 @@ impl Mounted {
         shared: Arc<Shared>,
         kind: Kind,
         mountpoint: &Path,
-        (options, woken): (&MountOptions, Receiver<Option<NodeId>>),
+        (options, woken): (&MountOptions, Receiver<Wake>),
     ) -> io::Result<Self> {
         let MountOptions { allow_other, no_exec, .. } = *options;
         let device = Attach { mountpoint, source: &shared.source, kind, allow_other, no_exec }.mount()?;
@@ -228,7 +228,7 @@ impl Mounted {
         shared: &Arc<Shared>,
         notifier: &Notifier,
         options: &MountOptions,
-        woken: Receiver<Option<NodeId>>,
+        woken: Receiver<Wake>,
     ) -> io::Result<Beside> {
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (pushing, pushes) = (shared.clone(), notifier.clone());

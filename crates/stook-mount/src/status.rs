@@ -56,6 +56,8 @@ pub struct Pushed {
     /// Files that were read all the same: before they were pushed, or after their pages were
     /// dropped.
     pub read_too: u64,
+    /// Files that were read before their directory was listed.
+    pub read_ahead: u64,
     /// Passes over the source that read them.
     pub passes: u64,
 }
@@ -142,6 +144,7 @@ macro_rules! counters {
             pub(crate) pushed_files: AtomicU64,
             pub(crate) pushed_bytes: AtomicU64,
             pub(crate) read_too: AtomicU64,
+            pub(crate) read_ahead: AtomicU64,
             pub(crate) passes: AtomicU64,
         }
 
@@ -160,6 +163,7 @@ impl Counters {
             files: self.pushed_files.load(Ordering::Relaxed),
             bytes: self.pushed_bytes.load(Ordering::Relaxed),
             read_too: self.read_too.load(Ordering::Relaxed),
+            read_ahead: self.read_ahead.load(Ordering::Relaxed),
             passes: self.passes.load(Ordering::Relaxed),
         }
     }

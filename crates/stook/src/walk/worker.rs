@@ -71,11 +71,11 @@ impl Outlet for Sender<'_> {
     }
 
     fn reserve(&mut self, cost: u64) -> bool {
-        if self.to.try_reserve(cost) {
+        if self.to.try_reserve(self.task, cost) {
             return true;
         }
         self.flush();
-        self.to.reserve(cost)
+        self.to.reserve(self.task, cost)
     }
 
     fn charge(&mut self, cost: u64) {
@@ -101,7 +101,7 @@ impl Outlet for Sender<'_> {
 impl Drop for Sender<'_> {
     /// Also when a hook panicked: the consumer must not wait for a thread that is gone.
     fn drop(&mut self) {
-        self.flush();
+        self.end();
         self.to.leave();
     }
 }

@@ -129,15 +129,14 @@ fn many_mounts_leave_nothing() {
     let place = Place::new();
     place.script("mkdir tree; echo one > tree/a; $STOOK pack tree p.stook -q; tar cf x.tar -C tree a");
     eventually("no process is left", || processes() == 0);
-    let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
-    let before = mounts();
+    let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
     for round in 0..rounds() {
         place.mount(&[if round % 2 == 0 { "p.stook" } else { "x.tar" }]);
         assert_eq!(fs::read(place.path("mnt/a")).unwrap(), b"one\n");
         assert_eq!(fs::read_dir(place.mountpoint()).unwrap().count(), 1);
         place.unmount();
     }
-    assert_eq!(mounts(), before);
+    assert!(!mounts().contains(place.path("").to_str().unwrap()), "{}", mounts());
     eventually("no process is left", || processes() == 0);
 }
 

@@ -134,6 +134,51 @@ fn a_listing_alone_copies_nothing_and_a_walk_is_pushed() {
     place.unmount();
 }
 
+#[test]
+fn what_a_program_lists_directory_by_directory_is_read_ahead_and_pushed_once() {
+    let place = Place::new();
+    // `b` has no files, and `c` has files and directories.
+    place.script(
+        "for d in a b/{1..9} b/3/{x,y,z} c c/{1..3}; do mkdir -p tree/$d; done
+         for d in a b/{1..9} b/3/{x,y} c c/{1..3}; do for f in {1..30}; do
+            head -c 3000 /dev/urandom > tree/$d/$f.bin
+         done; done; $STOOK pack tree p.stook -q",
+    );
+    place.mount(&["p.stook"]);
+    let (mut directories, mut pushed) = (0, 0);
+    // As `tar` does it: a directory, its files, then each directory in it.
+    let mut left = vec![place.path("mnt")];
+    while let Some(directory) = left.pop() {
+        let mut entries: Vec<_> =
+            fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        let (below, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|path| path.is_dir());
+        left.extend(below.into_iter().rev());
+        let Some(first) = files.first() else { continue };
+        // Only the first time it has to be read before anything is pushed.
+        if directories > 0 {
+            pushed += 29;
+            super::eventually("a listing is pushed", || place.status().pushed.files == pushed);
+        }
+        fs::read(first).unwrap();
+        if directories == 0 {
+            pushed += 29;
+            super::eventually("a directory is pushed", || place.status().pushed.files == pushed);
+        }
+        directories += 1;
+        for file in files {
+            let loose = place.path("tree").join(file.strip_prefix(place.path("mnt")).unwrap());
+            assert!(fs::read(&file).unwrap() == fs::read(loose).unwrap(), "{}", file.display());
+        }
+    }
+    assert_eq!(directories, 16);
+    let status = place.status();
+    // One file of each directory is asked for. What comes after `b` is read ahead.
+    assert_eq!((status.requests.read, status.pushed.read_too), (16, 0), "{status:?}");
+    assert_eq!(status.pushed.read_ahead, 15 * 30, "{status:?}");
+    place.unmount();
+}
+
 /// Memory that a program of a mount may take, in a control group of its own.
 #[test]
 fn a_walk_under_memory_pressure_is_still_right() {

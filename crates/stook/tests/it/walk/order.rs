@@ -6,7 +6,7 @@ use std::fs;
 use stook::profile::Profile;
 use stook::walk::{Walk, WalkOptions};
 
-use super::{report, small};
+use super::{Report, report, small};
 
 const DIRECTORIES: usize = 80;
 const FILES: usize = 50;
@@ -24,9 +24,17 @@ fn the_files_of_a_directory_come_together_however_many_threads_read_them() {
             fs::write(path.join(format!("f{file:02}.bin")), [7; 2000]).unwrap();
         }
     }
-    // With room for all of it, no thread has to wait for the consumer.
-    let options = WalkOptions { buffered_bytes_max: 1 << 30, ..small(Profile::LOCAL.opens) };
-    let found = report(&Walk::new([root.path()]).unwrap().options(options));
+    // With room for all of it no thread waits for the consumer; with little, most do.
+    for buffered_bytes_max in [1 << 30, 1 << 20, 256 << 10] {
+        let options = WalkOptions { buffered_bytes_max, read_up_to: 4000, ..small(Profile::LOCAL.opens) };
+        let apart = apart(&report(&Walk::new([root.path()]).unwrap().options(options)));
+        let median = apart[DIRECTORIES / 2];
+        assert!(median <= APART_MAX, "{buffered_bytes_max}: median {median}, longest {:?}", apart.last());
+    }
+}
+
+/// How many files each directory's first and last file are apart, the least first.
+fn apart(found: &Report) -> Vec<usize> {
     let mut reach: BTreeMap<&[u8], (usize, usize)> = BTreeMap::new();
     let files = found.items.iter().filter(|item| item.key.ends_with(b".bin"));
     for (at, item) in files.enumerate() {
@@ -36,6 +44,5 @@ fn the_files_of_a_directory_come_together_however_many_threads_read_them() {
     let mut apart: Vec<usize> = reach.values().map(|(first, last)| last - first).collect();
     assert_eq!(apart.len(), DIRECTORIES);
     apart.sort_unstable();
-    let median = apart[DIRECTORIES / 2];
-    assert!(median <= APART_MAX, "median {median}, longest {:?}", apart.last());
+    apart
 }

@@ -5,6 +5,7 @@ mod gone;
 mod holes;
 mod hostile;
 mod moved;
+mod order;
 mod roundtrip;
 mod unchanged;
 mod unpacked;
