@@ -275,9 +275,10 @@ def mount(
         routes: Folders whose paths name archives, and members in them that are replaced.
         ignore_case: Whether names in these that differ only in case are one.
         merged_cache: A directory in which copies of changed archives are kept, and read.
-        merged_cache_size: Bytes that the copies may take; those that were used longest ago are removed.
-        merge: Which archives get a copy: short ones of many short parts, on disks that take long for
-            each (``"auto"``), or all (``"always"``).
+        merged_cache_size: Bytes that the copies may take; those that were used longest ago are
+            removed.
+        merge: Which archives get a copy: short ones of many short parts, on disks that take long
+            for each (``"auto"``), or all (``"always"``).
         follow: Whether what others write to a pack is shown, within seconds.
         at: The state of packs at this time rather than the newest, as for `Pack`.
         allow_other: Whether other users may see it.

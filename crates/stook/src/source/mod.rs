@@ -202,8 +202,8 @@ pub trait Source: Send + Sync + fmt::Debug {
         Ok(Holes::default())
     }
 
-    /// The file on disk that has its bytes and nothing else, where there is one: it can be handed to
-    /// the kernel as it is.
+    /// The file on disk that has its bytes and nothing else, where there is one: it can be handed
+    /// to the kernel as it is.
     fn whole_file(&self) -> Option<&Arc<engine::File>> {
         None
     }

@@ -151,7 +151,7 @@ enum Usable {
 }
 
 /// What is there of a virtual file.
-enum Looked {
+enum Sought {
     Copy(Arc<HeldCopy>),
     /// Nothing: one with this key can be made.
     Nothing([u8; 32]),
@@ -247,9 +247,9 @@ impl MergedCache {
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Arc<HeldCopy>>> {
         let key = match self.look_for(file, go_on)? {
-            Looked::Copy(copy) => return Ok(Some(copy)),
-            Looked::Nothing(key) => key,
-            Looked::Stitched => return Ok(None),
+            Sought::Copy(copy) => return Ok(Some(copy)),
+            Sought::Nothing(key) => key,
+            Sought::Stitched => return Ok(None),
         };
         let (name, counted) = (cache::name_of(&key), &self.counted);
         let compares = self.options.verify_content;
@@ -276,16 +276,16 @@ impl MergedCache {
     }
 
     /// Looks for the copy of a file, if the rule means it.
-    fn look_for(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Looked> {
+    fn look_for(&self, file: &VirtualFile, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Sought> {
         let numbers = numbers_of(file);
         if !self.is_meant(file, &numbers) {
-            return Ok(Looked::Stitched);
+            return Ok(Sought::Stitched);
         }
         let key = match key_of(file, &numbers, &self.salt) {
             Ok(key) => key,
             Err(why) => {
                 self.note(file, &why);
-                return Ok(Looked::Stitched);
+                return Ok(Sought::Stitched);
             }
         };
         let found = self.usable(file, (&cache::name_of(&key), &key), self.options.verify_content, go_on)?;
@@ -294,10 +294,10 @@ impl MergedCache {
                 self.counted.found.fetch_add(1, Relaxed);
                 // Nothing of it is read now, and what is open is of use to others.
                 file.bodies().close();
-                Looked::Copy(copy)
+                Sought::Copy(copy)
             }
-            Usable::Nothing => Looked::Nothing(key),
-            Usable::Blocked => Looked::Stitched,
+            Usable::Nothing => Sought::Nothing(key),
+            Usable::Blocked => Sought::Stitched,
         })
     }
 

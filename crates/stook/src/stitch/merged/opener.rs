@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::key::numbers_of;
 use super::source::HeldCopy;
-use super::{Looked, MergedCache};
+use super::{MergedCache, Sought};
 use crate::engine::{Access, Backend, File};
 use crate::error::{Result, chain};
 use crate::extent::ByteRange;
@@ -27,16 +27,16 @@ const READ_PART: u64 = 2;
 const WAITING_MAX: usize = 64;
 
 /// Opens virtual files. One that has a copy is read from that: opening it looks at each part, and
-/// verifies the copy. Where there is none a file is read from its parts, and,
-/// after half of its bytes were read and it was closed, a thread makes one for the next time. What
-/// fails is not tried again as long as this is there. Whatever becomes of a copy is no error of who reads.
+/// verifies the copy. Where there is none a file is read from its parts, and, after half of its
+/// bytes were read and it was closed, a thread makes one for the next time. What fails is not tried
+/// again as long as this is there. Whatever becomes of a copy is no error of who reads.
 #[derive(Debug)]
 pub struct MergedOpener(Arc<Making>);
 
 /// What is kept of a file between one opening and the next.
 #[derive(Debug, Default)]
 pub struct MergedUse {
-    /// What it is open as, where it is read from its parts: whoever opens it meanwhile gets the
+    /// What it is open as, where it is read from its parts: all that open it meanwhile get the
     /// same.
     stitched: Mutex<Weak<Stitched>>,
     read: AtomicU64,
@@ -77,14 +77,14 @@ impl MergedOpener {
         let may_be_made = match cache.may_have(file.path()) {
             // Only here: it takes a look at each part.
             true => match cache.look_for(file, &mut |_| true) {
-                Ok(Looked::Copy(copy)) => {
+                Ok(Sought::Copy(copy)) => {
                     used.is_made();
                     let reader = Reader { file: file.clone(), copy, cache: cache.clone() };
                     return Arc::new(FromCopy(Arc::new(reader)));
                 }
-                Ok(Looked::Nothing(_)) => true,
+                Ok(Sought::Nothing(_)) => true,
                 // Who reads the parts meets the same errors.
-                Ok(Looked::Stitched) | Err(_) => false,
+                Ok(Sought::Stitched) | Err(_) => false,
             },
             false => cache.is_meant(file, &numbers_of(file)),
         };

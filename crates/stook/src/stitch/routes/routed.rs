@@ -104,8 +104,8 @@ impl Routed {
         self.tree.clone()
     }
 
-    /// Has changed files read from their merged copies, as a [`MergedOpener`] does it, whoever
-    /// opens them in the [tree](Self::tree) from now on. It counts once.
+    /// Has changed files read from their merged copies, as a [`MergedOpener`] does it, when they
+    /// are opened in the [tree](Self::tree) from now on. It counts once.
     pub fn use_merged(&self, opener: MergedOpener) {
         self.files.use_merged(opener);
     }

@@ -119,7 +119,7 @@ fn an_archive_that_was_read_has_a_copy_the_next_time() {
         assert!(counted.built == number && counted.stitched >= number && counted.found >= 2 * number);
     }
     assert_eq!(cache.take_notes(), Vec::<String>::new());
-    // Whoever copies the tree does not get hold of files of the cache.
+    // Who copies the tree does not get hold of files of the cache.
     let tree = routed.tree();
     let id = tree.find(b"one.tar").unwrap().unwrap();
     assert!(tree.whole_file(id).unwrap().is_none());
