@@ -199,20 +199,20 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
 def test_a_forked_process_keeps_nothing_alive_and_ends_nothing(tree: Path) -> None:
     """Closing waits for no forked process, which neither unmounts nor removes anything."""
     mounted, server = stook.mount(tree), stook.serve(tree)
-    (asks, told), (hears, tells) = os.pipe(), os.pipe()
+    (asks, says), (hears, tells) = os.pipe(), os.pipe()
     process = os.fork()
     if process == 0:
         code = 1
         try:
-            told_closed = mounted.closed and server.closed
+            are_closed = mounted.closed and server.closed
             with pytest.raises(stook.ClosedError, match="cannot be used"), mounted:
                 pass
             mounted.close()
             server.close()
             is_there = (mounted.path / "notes/3").read_text() == "note 3"
-            code = 0 if told_closed and is_there and mounted.status().threads == 8 else 2
+            code = 0 if are_closed and is_there and mounted.status().threads == 8 else 2
         finally:
-            os.write(told, bytes([code]))
+            os.write(says, bytes([code]))
             os.close(tells)
             os.read(hears, 1)
             os._exit(0)

@@ -139,8 +139,10 @@ class Running:
             raise Refused(self.end(), self.failures)
 
     def _first_line(self) -> bytes:
-        """The first line that it prints, or nothing where it has ended. What it said before that has
-        been heard then."""
+        """The first line that it prints, or nothing where it has ended.
+
+        What it said before that has been heard then.
+        """
         out, errors = self.process.stdout, self.process.stderr
         assert out is not None and errors is not None
         line = b""
@@ -244,9 +246,9 @@ class Running:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
-        # Nothing here may wait for it, or warn that it runs.
+        # Nothing here may wait for it, or warn of it.
         self.process.returncode = self.code = 0
-        self._made = None
+        self._warned = self._said.count
 
 
 #: Those that have not been ended.
