@@ -355,6 +355,19 @@ def test_a_mount_that_met_damage_is_not_closed_in_silence(tree: Path, damage: Ca
     assert "DamageWarning" in done.stderr and "notes/41" in done.stderr and done.returncode == 0
 
 
+def test_the_log_of_a_mount_is_a_file_where_one_is_given(tree: Path, damage: Callable[[Path, bytes], None]) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with stook.mount(damaged_pack(tree, damage), push=False, log="mount.log") as mounted:
+            with pytest.raises(OSError, match="Input/output"):
+                (mounted.path / "notes/41").read_bytes()
+            eventually(lambda: "notes/41" in Path("mount.log").read_text())
+            assert mounted.failures == [] and "notes/41" in mounted.status().log[0]
+    # Whether there is any warning is up to the code that the process ends with.
+    assert [str(one.message) for one in caught] == [f"tree.stook: {failure}" for failure in mounted.failures]
+    assert all(failure == "something could not be read: mount.log says what" for failure in mounted.failures)
+
+
 def test_what_is_incomplete_from_the_beginning_is_warned_of_at_once(tree: Path) -> None:
     with tarfile.open("tree.tar", "w") as tar:
         tar.add(tree)

@@ -431,8 +431,9 @@ def mount(
         _at(at),
     ]:
         arguments += flag
-    if log is not None:
-        arguments.append(f"--log={path_argument('log', log)}")
+    log_path = None if log is None else path_argument("log", log)
+    if log_path is not None:
+        arguments.append(f"--log={log_path}")
     folders = [] if routes is None else _several("routes", routes)
     given, environment = _several("sources", sources), _environment(settings)
     if not given:
@@ -440,10 +441,11 @@ def mount(
     if ignore_case and not folders:
         raise InvalidError("argument 'ignore_case': it is about names in 'routes', and none are given")
     arguments += [f"--with={folder}" for folder in folders]
-    path = tempfile.mkdtemp(prefix="stook-mount-") if mountpoint is None else _mountpoint(mountpoint)
     what = shown_in(" + ".join(given))
+    path = tempfile.mkdtemp(prefix="stook-mount-") if mountpoint is None else _mountpoint(mountpoint)
+    made = path if mountpoint is None else None
     try:
-        running = Running([*arguments, "--", *given, path], environment, what, path if mountpoint is None else None)
+        running = Running([*arguments, "--", *given, path], environment, what, made=made, log=log_path)
     except Refused as refused:
         if mountpoint is not None:
             raise _error(refused, [*given, *folders, path]) from None

@@ -94,7 +94,15 @@ class Running:
         code: With what it ended; ``None`` before `end`.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], what: str, made: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        what: str,
+        *,
+        made: Optional[str] = None,
+        log: Optional[str] = None,
+    ) -> None:
         """Starts it, and waits until it can be used.
 
         Args:
@@ -102,13 +110,14 @@ class Running:
             environment: Its environment.
             what: What its warnings are about.
             made: A directory that is removed when it has ended.
+            log: The file in which it says what could not be read, where that is not stderr.
 
         Raises:
             Refused: It ended before.
         """
         self.code: Optional[int] = None
         self.begun: Optional[dict[str, Any]] = None
-        self._what, self._made = what, made
+        self._what, self._made, self._log = what, made, log
         self._said, self._warned = _Said(), 0
         self._ending = threading.RLock()
         self._listener: Optional[threading.Thread] = None
@@ -204,7 +213,8 @@ class Running:
             elif code > 1:
                 self._said.add(f"the process of it ended with status {code}")
             elif code == 1 and not self._said.count:
-                self._said.add("something could not be read")
+                where = "" if self._log is None else f": {self._log} says what"
+                self._said.add(f"something could not be read{where}")
         return code
 
     def _wait(self) -> int:
