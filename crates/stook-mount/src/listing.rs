@@ -231,8 +231,8 @@ pub(crate) enum Content {
     Directory,
 }
 
-/// The files and directories of a directory that are shown, in the order of its listing. What cannot
-/// be read is left out.
+/// The files and directories of a directory that are shown, in the order of its listing. What
+/// cannot be read is left out.
 pub(crate) fn contents_of(
     tree: &dyn Tree,
     directory: NodeId,

@@ -375,20 +375,7 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let mountpoint = printable_path(&mountpoint);
     let begun = Begun { source, mountpoint, process: status.process, mode: status.mode, merged_cache };
-    match args.daemon {
-        true => {
-            let mut line = serde_json::to_string(&begun)?;
-            line.push('\n');
-            let mut stdout = std::io::stdout();
-            stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).context("cannot say so")?;
-            std::env::set_current_dir("/").context("cannot leave the current directory")?;
-        }
-        false => {
-            print_begun(&begun, args, context)?;
-            // Where a service manager waits for it; others are not told.
-            sd_notify::notify(&[sd_notify::NotifyState::Ready]).context("cannot tell the service manager")?;
-        }
-    }
+    announce(&begun, args, context)?;
     while !mounted.has_ended() && !interrupted() {
         std::thread::sleep(LOOK_EVERY);
     }
@@ -409,6 +396,22 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         let _gone = watcher.write_all(b".");
     }
     Ok(code_for(failures))
+}
+
+/// Says that it can be used: to the process that has started this one, or to people and to a service
+/// manager.
+fn announce(begun: &Begun, args: &Args, context: &Context) -> anyhow::Result<()> {
+    if !args.daemon {
+        print_begun(begun, args, context)?;
+        // Where a service manager waits for it; others are not told.
+        return sd_notify::notify(&[sd_notify::NotifyState::Ready])
+            .context("cannot tell the service manager");
+    }
+    let mut line = serde_json::to_string(begun)?;
+    line.push('\n');
+    let mut stdout = std::io::stdout();
+    stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).context("cannot say so")?;
+    std::env::set_current_dir("/").context("cannot leave the current directory")
 }
 
 fn printable_path(path: &Path) -> String {

@@ -33,7 +33,9 @@ class DamageWarning(UserWarning):
     """A pack is damaged: records may be missing, or of an earlier state.
 
     Warned of when such a pack is opened. `Pack.damages` lists what was found, `Pack.check` looks
-    for all. ``warnings.simplefilter("error", stook.DamageWarning)`` makes an exception of it.
+    for all. Also warned of when something that is mounted or served could not be read, for whatever
+    reason: at the latest when it is closed; `Mount.failures` and `Server.failures` list it.
+    ``warnings.simplefilter("error", stook.DamageWarning)`` makes an exception of it.
     """
 
 

@@ -210,8 +210,8 @@ impl HandOverState {
         task <= self.first || is_stuck || self.producers == 0
     }
 
-    /// Takes what is in order. If that is nothing, the first task has no room: the first half of what
-    /// there is, with what follows it without a gap; what was begun before it comes late.
+    /// Takes what is in order. If that is nothing, the first task has no room: the first half of
+    /// what there is, with what follows it without a gap; what was begun before it comes late.
     fn take(&mut self) -> Vec<Parcel> {
         let Some((&(earliest, _), _)) = self.parcels.first_key_value() else { return Vec::new() };
         if earliest > self.first {
