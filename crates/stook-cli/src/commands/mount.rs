@@ -398,8 +398,8 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     Ok(code_for(failures))
 }
 
-/// Says that it can be used: to the process that has started this one, or to people and to a service
-/// manager.
+/// Says that it can be used: to the process that has started this one, or to people and to a
+/// service manager.
 fn announce(begun: &Begun, args: &Args, context: &Context) -> anyhow::Result<()> {
     if !args.daemon {
         print_begun(begun, args, context)?;

@@ -369,8 +369,9 @@ def mount(
     Args:
         sources: A directory, a pack, an archive, a layout; or several in a list, shown as one, in
             which the later counts.
-        mountpoint: A directory, whose content cannot be reached meanwhile. ``None``: one that is made, and removed when the mount is
-            closed or this process ends, unless it is killed. One file needs a file.
+        mountpoint: A directory, whose content cannot be reached meanwhile. ``None``: one that is
+            made, and removed when the mount is closed or this process ends, unless it is killed.
+            One file needs a file.
         routes: Folders whose paths name archives, and members in them that are replaced.
         ignore_case: Whether names in these that differ only in case are one.
         merged_cache: A directory in which copies of changed archives are kept, and read.
