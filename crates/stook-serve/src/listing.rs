@@ -66,8 +66,8 @@ impl Lister {
     }
 
     /// Tells an error to who serves.
-    pub(crate) fn fail(&self, error: &stook::Error) {
-        (self.failed)(error);
+    pub(crate) fn fail(&self, error: stook::Error) {
+        (self.failed)(&error.into());
     }
 
     /// Lists the first part, so that an error of that is an answer of its own.
@@ -95,11 +95,11 @@ impl Lister {
         for entry in &entries {
             match entry.node.map_or_else(|| self.opened.tree.node(entry.id), Ok) {
                 Ok(node) => self.row(&mut html, entry, &node),
-                Err(error) => self.lost(&mut html, Some(entry.name), &error),
+                Err(error) => self.lost(&mut html, Some(entry.name), error),
             }
         }
-        page.failures().iter().for_each(|error| self.lost(&mut html, None, error));
         drop(entries);
+        page.take_failures().into_iter().for_each(|error| self.lost(&mut html, None, error));
         self.page = page;
         if next.is_none() {
             html.push_str("</table>\n</body>\n</html>\n");
@@ -174,8 +174,8 @@ impl Lister {
     }
 
     /// An entry that cannot be read.
-    fn lost(&self, html: &mut String, name: Option<&[u8]>, error: &stook::Error) {
-        (self.failed)(error);
+    fn lost(&self, html: &mut String, name: Option<&[u8]>, error: stook::Error) {
+        (self.failed)(&error.into());
         let shown = name.map(html_of).unwrap_or_default();
         put(format_args!("<tr><td>{shown}</td><td>cannot be read</td><td></td></tr>\n"), html);
     }
