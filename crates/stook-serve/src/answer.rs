@@ -415,7 +415,8 @@ fn listing(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) ->
     };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; \
+                  form-action 'self'";
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     Plan { status: StatusCode::OK, headers, body: Answer::Listing(Listing::Begun(text, lister)) }
 }

@@ -19,9 +19,14 @@ use crate::target::push_encoded;
 
 const STYLE: &str = "\
 body{font-family:system-ui,sans-serif;margin:2em}\
+form{margin-bottom:1em}\
 table{border-collapse:collapse}\
-td,th{padding:.15em 1.5em .15em 0;text-align:left;white-space:nowrap}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}";
+h1,td:first-child{overflow-wrap:anywhere}\
+td,th{padding:.15em 1.5em .15em 0;text-align:left;vertical-align:top}\
+td:nth-child(n+2),th{white-space:nowrap}\
+td.n{text-align:right;font-variant-numeric:tabular-nums}\
+@media(max-width:40em){body{margin:1em}td,th{padding-right:.8em}}\
+@media(max-width:30em){th:last-child,td:last-child{white-space:normal;min-width:5.5em;padding-right:0}}";
 
 /// Pages after which a tree on disk is opened anew.
 const PAGES_MET: u64 = 4;
@@ -129,14 +134,18 @@ impl Lister {
         put(
             format_args!(
                 "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-                 <meta name=\"viewport\" content=\"width=device-width\">\n\
+                 <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
                  <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
                  <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
             ),
             html,
         );
         if self.opened.only.is_none() {
-            html.push_str("<p>All of it: <a href=\"?as=tar\">tar</a>, <a href=\"?as=zip\">zip</a></p>\n");
+            // No links: what follows all of them would fetch everything again for each directory.
+            html.push_str(
+                "<form method=\"get\">All of it: <button name=\"as\" value=\"tar\">tar</button> \
+                 <button name=\"as\" value=\"zip\">zip</button></form>\n",
+            );
         }
         html.push_str("<table>\n<tr><th>name</th><th>size</th><th>modified</th></tr>\n");
         if !self.names.is_empty() {
@@ -168,7 +177,8 @@ impl Lister {
             false => put(format_args!("<tr><td>{shown}{slash}{after}</td>"), html),
         }
         let size = if node.kind == Kind::File { units::bytes_decimal(node.len) } else { String::new() };
-        let second = |ns: i64| time_of(ns.saturating_sub(ns.rem_euclid(1_000_000_000)));
+        // Two words, so that a narrow page breaks it between them.
+        let second = |ns: i64| time_of(ns.saturating_sub(ns.rem_euclid(1_000_000_000))).replace('T', " ");
         let modified = node.mtime_ns.map(second).unwrap_or_default();
         put(format_args!("<td class=\"n\">{size}</td><td>{modified}</td></tr>\n"), html);
     }
