@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use stook::names::escaped;
 use stook::report::escape;
-use stook::report::time::time_of;
+use stook::report::time::second_of;
 use stook::report::units;
 use stook::tree::{Cursor, Entry, Kind, Node, Page};
 
@@ -177,9 +177,7 @@ impl Lister {
             false => put(format_args!("<tr><td>{shown}{slash}{after}</td>"), html),
         }
         let size = if node.kind == Kind::File { units::bytes_decimal(node.len) } else { String::new() };
-        // Two words, so that a narrow page breaks it between them.
-        let second = |ns: i64| time_of(ns.saturating_sub(ns.rem_euclid(1_000_000_000))).replace('T', " ");
-        let modified = node.mtime_ns.map(second).unwrap_or_default();
+        let modified = node.mtime_ns.map(second_of).unwrap_or_default();
         put(format_args!("<td class=\"n\">{size}</td><td>{modified}</td></tr>\n"), html);
     }
 
