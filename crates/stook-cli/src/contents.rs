@@ -74,7 +74,18 @@ pub(crate) fn report_incomplete(opened: &Opened, context: &Context) {
     }
 }
 
-/// The same of a pack.
+/// The same where opening it reported nothing: what is missing counts as a failure.
+pub(crate) fn report_cut_off(opened: &Opened, context: &Context) -> u64 {
+    let text = match opened {
+        _ if opened.contents().is_complete() => return 0,
+        Opened::Archive(archive) => cut_off_note(archive),
+        Opened::Pack(_) => Some(incomplete_pack(opened.contents().path())),
+    };
+    text.iter().for_each(|text| context.failure(anyhow::anyhow!("{text}").as_ref()));
+    1
+}
+
+/// Reports that a pack is incomplete.
 pub(crate) fn report_incomplete_pack(path: &Path, context: &Context) {
     context.failure(anyhow::anyhow!("{}", incomplete_pack(path)).as_ref());
 }

@@ -12,6 +12,8 @@ use http::header::{
 };
 use http::{Method, Request, Response, StatusCode};
 use stook::extent::ByteRange;
+use stook::names::escaped;
+use stook::report::units::{count, count_of};
 use stook::source::{SETTLING_MAX, Source};
 use stook::tree::Kind;
 use tokio::sync::Semaphore;
@@ -26,7 +28,7 @@ use crate::find::{Found, find};
 use crate::listing::Lister;
 use crate::options::ServeOptions;
 use crate::range::{Wanted, wanted};
-use crate::readers::{Readable, Readers};
+use crate::readers::{Readable, Readers, Unread};
 use crate::served::{Opened, Served};
 use crate::server::Report;
 use crate::state::State;
@@ -36,6 +38,9 @@ use crate::types;
 /// What is waited until a change of a file would show, at most. File systems that keep whole
 /// seconds would need two; files of them have no ETag for so long.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
+/// What is left out of an archive is named so often.
+const LEFT_OUT_SHOWN: usize = 10;
 
 /// What all connections share.
 pub(crate) struct Shared {
@@ -102,25 +107,30 @@ impl Plan {
 
     /// The answer instead of one that an error came before. What the error was is told to who
     /// serves: it names paths that are nobody else's business.
-    fn failed(error: &stook::Error, failed: &Failed) -> Self {
-        match error.io_kind() {
+    fn failed(why: impl Into<Unread>, failed: &Failed) -> Self {
+        let why = why.into();
+        match why.error.io_kind() {
             Some(io::ErrorKind::NotFound) => return Self::nowhere(),
             Some(io::ErrorKind::PermissionDenied) => {
                 return Self::text(StatusCode::FORBIDDEN, "the server may not read it");
             }
             _ => {}
         }
-        failed(error);
-        match error {
+        failed(&why);
+        // That it is in what is listed is known to who asks.
+        let what = why.member.as_deref().map_or_else(|| "it".to_owned(), |key| escaped(key).to_string());
+        match &why.error {
             stook::Error::SourceChanged { .. } => {
-                Self::text(StatusCode::CONFLICT, "it changed while it was read: ask again")
+                Self::text(StatusCode::CONFLICT, &format!("{what} changed while it was read: ask again"))
             }
             stook::Error::Io { source, .. } if has_no_descriptor(source) => {
                 let plan = Self::text(StatusCode::SERVICE_UNAVAILABLE, "too much is open now: ask again");
                 plan.with(RETRY_AFTER, "1")
             }
-            stook::Error::Damaged { .. } => Self::text(StatusCode::INTERNAL_SERVER_ERROR, "it is damaged"),
-            _ => Self::text(StatusCode::INTERNAL_SERVER_ERROR, "it cannot be read"),
+            stook::Error::Damaged { .. } => {
+                Self::text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{what} is damaged"))
+            }
+            _ => Self::text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{what} cannot be read")),
         }
     }
 }
@@ -227,13 +237,13 @@ async fn carry_out<B>(shared: &Arc<Shared>, request: Request<B>, target: Target)
         Ok(plan) => plan,
         Err(error) => {
             let error = stook::Error::io("find", "what is served", io::Error::other(error));
-            Plan::failed(&error, &failed)
+            Plan::failed(error, &failed)
         }
     };
     if let (Answer::Parts(parts), true) = (&mut plan.body, is_get)
-        && let Err(error) = parts.begin().await
+        && let Err(why) = parts.begin().await
     {
-        return Plan::failed(&error, &failed);
+        return Plan::failed(why, &failed);
     }
     plan
 }
@@ -241,11 +251,12 @@ async fn carry_out<B>(shared: &Arc<Shared>, request: Request<B>, target: Target)
 /// Hears what ends an answer, and notes that an archive is not what it was.
 fn failed_at(shared: &Arc<Shared>, path: String, archive: Option<Archive>) -> Failed {
     let shared = shared.clone();
-    Arc::new(move |error| {
+    Arc::new(move |why| {
         if let Some(archive) = &archive {
             archive.outdated();
         }
-        shared.fail(&path, &stook::error::chain(error));
+        let of = why.member.as_deref().map(|key| format!("{}: ", escaped(key))).unwrap_or_default();
+        shared.fail(&path, &format!("{of}{}", stook::error::chain(&why.error)));
     })
 }
 
@@ -253,7 +264,7 @@ fn plan(shared: &Arc<Shared>, asked: &Asked) -> Plan {
     let failed = failed_at(shared, asked.path.clone(), None);
     let opened = match shared.served.reopen() {
         Ok(opened) => opened,
-        Err(error) => return Plan::failed(&error, &failed),
+        Err(error) => return Plan::failed(error, &failed),
     };
     let outside = "this is a link that leads out of what is served";
     match find(&opened, &asked.target.names) {
@@ -264,7 +275,7 @@ fn plan(shared: &Arc<Shared>, asked: &Asked) -> Plan {
         Ok(Found::Node(_, Kind::File)) if asked.target.has_slash => Plan::nowhere(),
         Ok(Found::Node(id, Kind::File)) => match file(shared, asked, &opened, id) {
             Ok(plan) => plan,
-            Err(error) => Plan::failed(&error, &failed),
+            Err(error) => Plan::failed(error, &failed),
         },
         Ok(found @ (Found::Node(_, Kind::Directory) | Found::Around)) => {
             directory(shared, asked, opened, found)
@@ -275,7 +286,7 @@ fn plan(shared: &Arc<Shared>, asked: &Asked) -> Plan {
         Ok(Found::Nothing) => Plan::nowhere(),
         Ok(Found::Outside) => Plan::text(StatusCode::NOT_FOUND, outside),
         Ok(Found::Loop) => Plan::text(StatusCode::NOT_FOUND, "this is a link that leads to too many others"),
-        Err(error) => Plan::failed(&error, &failed),
+        Err(error) => Plan::failed(error, &failed),
     }
 }
 
@@ -339,10 +350,15 @@ fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) 
 fn whole(shared: &Arc<Shared>, asked: &Asked, opened: &Opened, archive: Archive) -> Plan {
     let form = asked.target.sent_as;
     let kind = if form == SentAs::Zip { "application/zip" } else { "application/x-tar" };
-    let source = Readable::Archive(archive.laid.file.clone());
+    let source = Readable::Archive(archive.laid.clone());
     let state = archive.state.clone();
+    let laid = archive.laid.members.clone();
     let failed = failed_at(shared, asked.path.clone(), Some(archive));
     let plan = body(shared, asked, source, &state, kind, failed);
+    // Once for a download: not where it goes on, or nothing is sent.
+    if asked.method == Method::GET && plan.status == StatusCode::OK {
+        report_left_out(shared, &asked.path, laid.left_out());
+    }
     let mut name = asked.target.names.last().unwrap_or(&opened.name).clone();
     name.push(b'.');
     name.extend_from_slice(form.ending().as_bytes());
@@ -353,17 +369,33 @@ fn whole(shared: &Arc<Shared>, asked: &Asked, opened: &Opened, archive: Archive)
     plan.with(CONTENT_DISPOSITION, &format!("attachment; filename=\"{simple}\"; filename*=UTF-8''{encoded}"))
 }
 
+/// Tells who serves what an archive that is sent has no way to hold.
+fn report_left_out(shared: &Shared, path: &str, left_out: &[(Vec<u8>, Kind)]) {
+    for (key, kind) in left_out.iter().take(LEFT_OUT_SHOWN) {
+        shared.fail(path, &format!("{} is {}, and is not in the archive", escaped(key), kind.noun()));
+    }
+    if let Some(more) = left_out.len().checked_sub(LEFT_OUT_SHOWN).filter(|more| *more > 0) {
+        shared.fail(path, &format!("… and {} more are not in the archive", count(more as u64)));
+    }
+}
+
 fn no_archive(shared: &Arc<Shared>, asked: &Asked, why: NoArchive) -> Plan {
     let failed = failed_at(shared, asked.path.clone(), None);
     match why {
-        NoArchive::Stitch(stook::stitch::Error::Core(error)) => Plan::failed(&error, &failed),
+        NoArchive::Stitch(stook::stitch::Error::Core(error)) => Plan::failed(error, &failed),
         NoArchive::Stitch(error) => {
             shared.fail(&asked.path, &stook::error::chain(&error));
             Plan::text(StatusCode::INTERNAL_SERVER_ERROR, "it has something that such an archive cannot hold")
         }
         NoArchive::Lacking(count, first) => {
-            shared.fail(&asked.path, &format!("an archive of it would lack {count} entries; {first}"));
+            let entries = count_of(count as u64, "entry", "entries");
+            shared.fail(&asked.path, &format!("an archive of it would lack {entries}; {first}"));
             let text = "something in it cannot be read, and the archive would not be whole";
+            Plan::text(StatusCode::INTERNAL_SERVER_ERROR, text)
+        }
+        NoArchive::Incomplete => {
+            shared.fail(&asked.path, "what is served is not complete, and an archive of it would not be");
+            let text = "what is served is not complete, and the archive would not be whole";
             Plan::text(StatusCode::INTERNAL_SERVER_ERROR, text)
         }
         NoArchive::TooMany => {
@@ -379,11 +411,12 @@ fn listing(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) ->
     let mut lister = Box::new(Lister::new(shared.clone(), opened, names, found, failed.clone()));
     let text = match lister.begin() {
         Ok(text) => text,
-        Err(error) => return Plan::failed(&error, &failed),
+        Err(error) => return Plan::failed(error, &failed),
     };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; \
+                  form-action 'self'";
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     Plan { status: StatusCode::OK, headers, body: Answer::Listing(Listing::Begun(text, lister)) }
 }

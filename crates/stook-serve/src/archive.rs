@@ -47,6 +47,8 @@ pub(crate) enum NoArchive {
     Stitch(stitch::Error),
     /// Entries that cannot be read: an archive that lacks them looks whole.
     Lacking(usize, String),
+    /// It is an archive that was cut off, or a pack that is not finished: the same.
+    Incomplete,
     /// More members than are held in memory.
     TooMany,
     /// The client is gone, or the server ends.
@@ -192,6 +194,9 @@ fn lay_out(
     directory: NodeId,
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Laid, NoArchive> {
+    if opened.is_incomplete {
+        return Err(NoArchive::Incomplete);
+    }
     let (mut members, mut too_many) = (Members::new(), false);
     let listed = members.add((opened.tree.clone(), opened.is_on_disk), directory, b"", &mut |count| {
         too_many = count > MEMBERS_MAX;

@@ -12,10 +12,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use stook::extent::ByteRange;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use crate::listing::Lister;
-use crate::readers::{Readable, Readers};
+use crate::readers::{Readable, Readers, Unread};
 
 /// How much is read at a time.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -23,7 +23,7 @@ const PIECE_BYTES: u64 = 256 << 10;
 const PIECE_OF_OBJECT_BYTES: u64 = 1 << 20;
 
 /// Hears what ended a body.
-pub(crate) type Failed = Arc<dyn Fn(&stook::Error) + Send + Sync>;
+pub(crate) type Failed = Arc<dyn Fn(&Unread) + Send + Sync>;
 
 /// The body of an answer.
 pub(crate) enum Answer {
@@ -42,7 +42,7 @@ pub(crate) enum Part {
     /// A range of the source.
     Range(ByteRange),
     /// The next bytes of the source, on their way.
-    Reading(JoinHandle<stook::Result<Bytes>>),
+    Reading(JoinHandle<Result<Bytes, Unread>>),
 }
 
 /// Ranges of a source, and bytes between them.
@@ -96,7 +96,7 @@ impl Parts {
     }
 
     /// Reads the first piece of the source: an error of that is an answer of its own.
-    pub(crate) async fn begin(&mut self) -> stook::Result<()> {
+    pub(crate) async fn begin(&mut self) -> Result<(), Unread> {
         self.read_ahead();
         for part in &mut self.parts {
             if let Part::Reading(reading) = part {
@@ -148,8 +148,10 @@ impl Drop for Parts {
 }
 
 /// What a thread returned, or that it panicked.
-pub(crate) fn flat<T>(joined: Result<stook::Result<T>, tokio::task::JoinError>) -> stook::Result<T> {
-    joined.unwrap_or_else(|error| Err(stook::Error::io("read", "what is served", io::Error::other(error))))
+fn flat(joined: Result<Result<Bytes, Unread>, JoinError>) -> Result<Bytes, Unread> {
+    joined.unwrap_or_else(|error| {
+        Err(stook::Error::io("read", "what is served", io::Error::other(error)).into())
+    })
 }
 
 /// A directory, a page after the other.
@@ -192,7 +194,7 @@ impl Listing {
                         }
                         Ok(None) => return Poll::Ready(None),
                         Err(error) => {
-                            lister.fail(&error);
+                            lister.fail(error);
                             let error = io::Error::other("what is listed cannot be read any more");
                             return Poll::Ready(Some(Err(error)));
                         }

@@ -26,6 +26,9 @@ pub enum Error {
     /// An address that others can reach, without anything that keeps them out.
     #[error("others could read it at {0}: a token is needed, or the word that everybody may")]
     Open(SocketAddr),
+    /// A token, and the word that none is needed: one of them would not count.
+    #[error("a token is given, and that everybody may read without one: only one of them can hold")]
+    TokenAndPublic,
     /// What the system does not do: threads, timers, random numbers.
     #[error("cannot serve")]
     System(#[source] std::io::Error),

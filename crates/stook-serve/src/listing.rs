@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use stook::names::escaped;
 use stook::report::escape;
-use stook::report::time::time_of;
+use stook::report::time::second_of;
 use stook::report::units;
 use stook::tree::{Cursor, Entry, Kind, Node, Page};
 
@@ -19,9 +19,14 @@ use crate::target::push_encoded;
 
 const STYLE: &str = "\
 body{font-family:system-ui,sans-serif;margin:2em}\
+form{margin-bottom:1em}\
 table{border-collapse:collapse}\
-td,th{padding:.15em 1.5em .15em 0;text-align:left;white-space:nowrap}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}";
+h1,td:first-child{overflow-wrap:anywhere}\
+td,th{padding:.15em 1.5em .15em 0;text-align:left;vertical-align:top}\
+td:nth-child(n+2),th{white-space:nowrap}\
+td.n{text-align:right;font-variant-numeric:tabular-nums}\
+@media(max-width:40em){body{margin:1em}td,th{padding-right:.8em}}\
+@media(max-width:30em){th:last-child,td:last-child{white-space:normal;min-width:5.5em;padding-right:0}}";
 
 /// Pages after which a tree on disk is opened anew.
 const PAGES_MET: u64 = 4;
@@ -66,8 +71,8 @@ impl Lister {
     }
 
     /// Tells an error to who serves.
-    pub(crate) fn fail(&self, error: &stook::Error) {
-        (self.failed)(error);
+    pub(crate) fn fail(&self, error: stook::Error) {
+        (self.failed)(&error.into());
     }
 
     /// Lists the first part, so that an error of that is an answer of its own.
@@ -95,11 +100,11 @@ impl Lister {
         for entry in &entries {
             match entry.node.map_or_else(|| self.opened.tree.node(entry.id), Ok) {
                 Ok(node) => self.row(&mut html, entry, &node),
-                Err(error) => self.lost(&mut html, Some(entry.name), &error),
+                Err(error) => self.lost(&mut html, Some(entry.name), error),
             }
         }
-        page.failures().iter().for_each(|error| self.lost(&mut html, None, error));
         drop(entries);
+        page.take_failures().into_iter().for_each(|error| self.lost(&mut html, None, error));
         self.page = page;
         if next.is_none() {
             html.push_str("</table>\n</body>\n</html>\n");
@@ -129,14 +134,18 @@ impl Lister {
         put(
             format_args!(
                 "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-                 <meta name=\"viewport\" content=\"width=device-width\">\n\
+                 <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
                  <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
                  <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
             ),
             html,
         );
         if self.opened.only.is_none() {
-            html.push_str("<p>All of it: <a href=\"?as=tar\">tar</a>, <a href=\"?as=zip\">zip</a></p>\n");
+            // No links: what follows all of them would fetch everything again for each directory.
+            html.push_str(
+                "<form method=\"get\">All of it: <button name=\"as\" value=\"tar\">tar</button> \
+                 <button name=\"as\" value=\"zip\">zip</button></form>\n",
+            );
         }
         html.push_str("<table>\n<tr><th>name</th><th>size</th><th>modified</th></tr>\n");
         if !self.names.is_empty() {
@@ -168,14 +177,13 @@ impl Lister {
             false => put(format_args!("<tr><td>{shown}{slash}{after}</td>"), html),
         }
         let size = if node.kind == Kind::File { units::bytes_decimal(node.len) } else { String::new() };
-        let second = |ns: i64| time_of(ns.saturating_sub(ns.rem_euclid(1_000_000_000)));
-        let modified = node.mtime_ns.map(second).unwrap_or_default();
+        let modified = node.mtime_ns.map(second_of).unwrap_or_default();
         put(format_args!("<td class=\"n\">{size}</td><td>{modified}</td></tr>\n"), html);
     }
 
     /// An entry that cannot be read.
-    fn lost(&self, html: &mut String, name: Option<&[u8]>, error: &stook::Error) {
-        (self.failed)(error);
+    fn lost(&self, html: &mut String, name: Option<&[u8]>, error: stook::Error) {
+        (self.failed)(&error.into());
         let shown = name.map(html_of).unwrap_or_default();
         put(format_args!("<tr><td>{shown}</td><td>cannot be read</td><td></td></tr>\n"), html);
     }

@@ -11,7 +11,7 @@ pub struct ServeOptions {
     pub listen: SocketAddr,
     /// What a client has to give, if anything.
     pub token: Option<Token>,
-    /// Others may connect without a token.
+    /// Others may connect without a token: together with one it is refused.
     pub public: bool,
     /// Connections at a time. Others wait until one ends.
     pub connections: usize,

@@ -23,6 +23,8 @@ pub(crate) struct Opened {
     pub(crate) is_on_disk: bool,
     /// The name of the only file, which is the one entry of the root then.
     pub(crate) only: Option<Vec<u8>>,
+    /// Whether it is known that something is missing in it.
+    pub(crate) is_incomplete: bool,
     /// What it is called.
     pub(crate) name: Vec<u8>,
 }
@@ -43,6 +45,7 @@ impl Served {
         let (tree, root, is_on_disk) = source.in_tree();
         let name = source.name().unwrap_or(b"files").to_vec();
         let only = (tree.kind(root)? != Kind::Directory).then(|| name.clone());
-        Ok(Opened { tree, root, is_on_disk, only, name })
+        let is_incomplete = source.is_incomplete();
+        Ok(Opened { tree, root, is_on_disk, only, is_incomplete, name })
     }
 }

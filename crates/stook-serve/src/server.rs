@@ -64,10 +64,14 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Open`] where others could read it, and neither a token nor `public` is given;
+    /// [`Error::TokenAndPublic`] where both are;
     /// [`Error::Listen`]; what cannot be opened.
     pub fn bind(source: CopySource, options: ServeOptions, report: Report) -> Result<Self> {
         if !options.listen.ip().is_loopback() && options.token.is_none() && !options.public {
             return Err(Error::Open(options.listen));
+        }
+        if options.token.is_some() && options.public {
+            return Err(Error::TokenAndPublic);
         }
         let served = Served(source);
         check_served(&served)?;

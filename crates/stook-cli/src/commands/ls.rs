@@ -9,9 +9,9 @@ use stook::ops::contents::{Detail, Entry, Feature, ListOptions, Listed, Opened, 
 use stook::ops::follow::wait_for_newer;
 use stook::pack::{Error, FileKind, RecordHead, Stop};
 use stook::report::json::{Document, TextOrBytes};
+use stook::report::time::second_of;
 use stook::report::units::count_of;
 use stook::tree::Xattrs;
-use time::OffsetDateTime;
 
 use crate::context::{Context, SHOWN_MAX};
 use crate::fetch::FetchArgs;
@@ -288,10 +288,10 @@ fn long_line(head: &RecordHead, group: &str, link: Option<&[u8]>) -> String {
     let arrow = if head.is_hard_link() { "link to" } else { "->" };
     let link = link.map_or(String::new(), |link| format!(" {arrow} {}", escaped(link)));
     format!(
-        "{}{} {owner:>9}  {len:>12}  {}  {group:<8}  {}{link}",
+        "{}{} {owner:>9}  {len:>12}  {:<20}  {group:<8}  {}{link}",
         mode_text(attributes.file_kind(), attributes.mode()),
         xattrs_mark(&attributes.xattrs()),
-        time_text(time),
+        second_of(time),
         head.key
     )
 }
@@ -330,16 +330,6 @@ fn xattrs_mark(xattrs: &Xattrs) -> char {
     }
 }
 
-/// UTC, to the second.
-fn time_text(ns: i64) -> String {
-    let Ok(time) = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ns)) else {
-        return format!("{ns} ns");
-    };
-    let (date, (hour, minute, second)) = (time.date(), time.to_hms());
-    let (year, month, day) = date.to_calendar_date();
-    format!("{year}-{:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z", u8::from(month))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,12 +340,5 @@ mod tests {
         assert_eq!(mode_text(Some(FileKind::Directory), Some(0o1777)), "drwxrwxrwt");
         assert_eq!(mode_text(Some(FileKind::Symlink), Some(0o6750)), "lrwsr-s---");
         assert_eq!(mode_text(None, Some(0o1000)), "---------T");
-    }
-
-    #[test]
-    fn times_before_1970_and_of_any_size_are_shown() {
-        assert_eq!(time_text(0), "1970-01-01 00:00:00Z");
-        assert_eq!(time_text(-1), "1969-12-31 23:59:59Z");
-        assert_eq!(time_text(i64::MAX), "2262-04-11 23:47:16Z");
     }
 }

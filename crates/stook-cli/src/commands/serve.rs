@@ -11,7 +11,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use stook::ops::copy::OpenGiven;
+use stook::ops::contents::is_object;
+use stook::ops::copy::{self, OpenGiven};
 use stook::report::json::Document;
 use stook::report::units;
 use stook_serve::{Error, Report, ServeOptions, Server, Token};
@@ -20,7 +21,7 @@ use crate::context::Context;
 use crate::exit::{UsageError, code_for};
 use crate::fetch::FetchArgs;
 use crate::interrupt::{Interruptible, interrupted, stop_with_stdin};
-use crate::{given, packs};
+use crate::{contents, failures, given, packs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -144,26 +145,39 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return Err(UsageError::new("--port is the port of --listen, which has one already").into());
     }
     let listen = SocketAddr::new(ip, args.port.or(port).unwrap_or(PORT));
-    let token = token(&args)?;
+    let (token, token_of) = token(&args)?.unzip();
     let has_token = token.is_some();
     let connections = args.connections.into();
     let options = ServeOptions { listen, token, public: args.public, connections, ..ServeOptions::default() };
+    if !is_object(&args.source) {
+        args.fetch.refuse(&args.source)?;
+    }
     let mut open = OpenGiven::default();
     open.contents.pack.at_ns = args.view.at_ns();
-    let given = given::open(&args.source, &open, &args.fetch, Into::into, context)?;
-    let (sender, failures) = mpsc::sync_channel(SHOWN_AT_ONCE);
+    let given = given::open(&args.source, &open, &args.fetch, open_error_of, context)?;
+    let cut_off = given.opened().map_or(0, |opened| contents::report_cut_off(opened, context));
+    let source = given.into_source()?;
+    let misplaced = source.misplaced();
+    failures::print(context, &misplaced, false);
+    let lacking = cut_off + misplaced.len() as u64;
+    let (sender, said) = mpsc::sync_channel(SHOWN_AT_ONCE);
     // One that finds no room is counted all the same.
     let report: Report = Arc::new(move |failure: String| drop(sender.try_send(failure)));
-    let server = Server::bind(given.into_source()?, options, report).map_err(error_of)?;
+    let server = Server::bind(source, options, report).map_err(|error| match (error, token_of) {
+        (Error::TokenAndPublic, Some(of)) => {
+            UsageError::new(format!("--public is for serving without a token, and {of} gives one")).into()
+        }
+        (error, _) => error_of(error),
+    })?;
     print_address(&server, has_token, context)?;
-    let print = || failures.try_iter().for_each(|failure| context.failure(&std::io::Error::other(failure)));
+    let print = || said.try_iter().for_each(|failure| context.failure(&std::io::Error::other(failure)));
     let started = Instant::now();
     let summary = server.run(&|| {
         print();
         interrupted() || args.time.is_some_and(|time| started.elapsed() >= time)
     });
     print();
-    Ok(code_for(summary.map_err(error_of)?.failures))
+    Ok(code_for(summary.map_err(error_of)?.failures + lacking))
 }
 
 /// Says where it listens, to people and to programs that wait for it.
@@ -182,24 +196,19 @@ fn print_address(server: &Server, token: bool, context: &Context) -> anyhow::Res
     Ok(())
 }
 
-/// The token that is given, if one is.
-fn token(args: &Args) -> anyhow::Result<Option<Token>> {
+/// The token that is given, if one is, and by what.
+fn token(args: &Args) -> anyhow::Result<Option<(Token, &'static str)>> {
     let from_file = args.token_file.as_deref().map(read_token).transpose()?;
     let (secret, of) = match (&args.token, from_file, std::env::var_os(TOKEN_VARIABLE)) {
         (Some(token), ..) => (token.clone().into_vec(), "--token"),
         (_, Some(token), _) => (token, "--token-file"),
-        (.., Some(token)) if !args.public => (token.into_vec(), TOKEN_VARIABLE),
+        (.., Some(token)) => (token.into_vec(), TOKEN_VARIABLE),
         _ => return Ok(None),
     };
-    if args.public {
-        return Err(
-            UsageError::new(format!("--public is for serving without a token, and {of} gives one")).into()
-        );
-    }
     if secret.is_empty() {
         return Err(UsageError::new(format!("{of} gives an empty token, which keeps nobody out")).into());
     }
-    Ok(Some(Token::new(&secret)))
+    Ok(Some((Token::new(&secret), of)))
 }
 
 fn read_token(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -219,6 +228,14 @@ fn read_token(path: &Path) -> anyhow::Result<Vec<u8>> {
         token.pop();
     }
     Ok(token)
+}
+
+/// What makes no sense is wrong usage.
+fn open_error_of(error: copy::Error) -> anyhow::Error {
+    match error {
+        copy::Error::Copy(stook::copy::Error::Invalid(what)) => UsageError::new(what).into(),
+        error => error.into(),
+    }
 }
 
 fn error_of(error: Error) -> anyhow::Error {

@@ -44,6 +44,40 @@ impl Place {
 }
 
 #[test]
+fn a_time_that_no_number_holds_is_said_to_be_farther_away() {
+    let place = Place::new();
+    let made = r#"
+import io, tarfile
+for name, form in [("gnu", tarfile.GNU_FORMAT), ("pax", tarfile.PAX_FORMAT)]:
+    with tarfile.open(name + ".tar", "w", format=form) as tar:
+        for member, time in [("far", 2**40), ("early", -2**40)]:
+            info = tarfile.TarInfo(member)
+            info.size, info.mtime = 2, time
+            tar.addfile(info, io.BytesIO(b"x\n"))
+"#;
+    let made = Command::new("python3").args(["-c", made]).current_dir(place.dir.path()).status();
+    assert!(made.unwrap().success());
+    for form in ["gnu", "pax"] {
+        let tar = format!("{form}.tar");
+        let (code, listed, stderr) = place.stook(&["ls", "-l", &tar]);
+        assert!(
+            code == 0 && listed.contains("before 1677-09-21") && listed.contains("after 2262-04-11"),
+            "{listed}"
+        );
+        assert!(!listed.contains("1970"), "{listed} {stderr}");
+        // Who writes files says of which the nearest time was set.
+        for (args, to) in [(&["unpack", &tar][..], "unpacked"), (&["copy", &format!("{tar}//")], "copied")] {
+            let to = format!("{form}-{to}");
+            let (code, stdout, stderr) = place.stook(&[args, &[to.as_str()]].concat());
+            assert!(stderr.contains("the nearest was set"), "{args:?} {code}: {stdout} {stderr}");
+            let set = fs::metadata(place.path(&to).join("far")).unwrap().modified().unwrap();
+            let since_1970 = set.duration_since(std::time::UNIX_EPOCH).unwrap();
+            assert_eq!(since_1970.as_secs(), i64::MAX as u64 / 1_000_000_000);
+        }
+    }
+}
+
+#[test]
 fn a_tar_is_listed_like_a_pack() {
     let place = Place::new();
     place.tar(&["--format=pax", "-cf", "x.tar", "-C", "t", "a", "d", "link"]);

@@ -309,15 +309,44 @@ fn what_would_let_others_read_is_refused_without_a_token() {
         (&["--token", "x", "--public"], "--public"),
         (&["--token-file", "nothing"], "nothing"),
         (&["--connections", "0"], "--connections"),
+        // What is here is not fetched, and has no earlier state.
+        (&["--cache-dir", "cache"], "--cache-dir"),
+        (&["--whole-file"], "--whole-file"),
+        (&["--at", "2020-01-01"], "earlier states"),
     ] {
         let (code, stdout, stderr) = refused(args);
-        assert!(code != 0 && stdout.is_empty() && stderr.contains(names), "{args:?}: {stderr}");
+        assert!(
+            code == if names == "nothing" { 1 } else { 2 } && stdout.is_empty() && stderr.contains(names),
+            "{args:?}: {stderr}"
+        );
     }
     let (code, _, stderr) = ended(stook(["serve", "nothing"]).current_dir(place.dir.path()));
     assert!(code == 1 && stderr.contains("nothing"), "{stderr}");
     // Who says so may, and for a time.
     let (code, stdout, _) = refused(&["--listen", "0.0.0.0:0", "--public", "--time", "50ms"]);
     assert!(code == 0 && stdout.starts_with("http://0.0.0.0:"), "{stdout}");
+}
+
+#[test]
+fn a_token_beside_public_is_refused_wherever_it_is_from() {
+    let place = place();
+    fs::write(place.path("token"), "x").unwrap();
+    for (args, variable, of) in [
+        (&["--token", "x"][..], None, "--token gives one"),
+        (&["--token-file", "token"], None, "--token-file gives one"),
+        // As Python gives the token of its arguments.
+        (&["--while-stdin"], Some("x"), "STOOK_SERVE_TOKEN gives one"),
+        (&["--listen", "0.0.0.0"], Some("x"), "STOOK_SERVE_TOKEN gives one"),
+        (&[], Some(""), "STOOK_SERVE_TOKEN gives an empty token"),
+    ] {
+        let mut command = stook(["serve", "project", "--public", "--port", "0", "--time", "50ms"]);
+        command.args(args).env_remove("STOOK_SERVE_TOKEN").current_dir(place.dir.path());
+        if let Some(token) = variable {
+            command.env("STOOK_SERVE_TOKEN", token);
+        }
+        let (code, stdout, stderr) = ended(&mut command);
+        assert!(code == 2 && stdout.is_empty() && stderr.contains(of), "{args:?}: {code} {stdout} {stderr}");
+    }
 }
 
 #[test]
@@ -329,8 +358,46 @@ fn damage_of_a_pack_is_an_answer_or_a_short_one_and_is_reported() {
     let of = "[ \"$(curl -sS -w '%{http_code}' -o body ${URL}a/one)\" = 500 ]; grep -qx 'it is damaged' body
         curl -fsS -o two ${URL}a/two; [ -s two ]";
     script(&place, serving.url(), of);
+    // Of a whole directory it is said which member it is.
+    let of =
+        "curl -sS -o body ${URL}a/?as=tar && ! tar tf body >/dev/null 2>&1; grep -qx 'one is damaged' body";
+    script(&place, serving.url(), of);
     let (code, stderr) = serving.end();
     assert!(code == 1 && stderr.contains("stook: /a/one: "), "{stderr}");
+    assert!(stderr.contains("stook: /a/: one: "), "{stderr}");
+}
+
+#[test]
+fn what_an_archive_cannot_hold_is_named_once_for_each_download() {
+    let place = place();
+    script(&place, "", "mkfifo project/src/pipe");
+    let serving = Serving::new(&place, &["project"]);
+    let of = "curl -fsS -o w.tar $URL?as=tar; tar tf w.tar | grep -qx src/main
+        head -c 4096 w.tar > part.tar; curl -fsS -C - -o part.tar $URL?as=tar; cmp part.tar w.tar
+        curl -fsSI $URL?as=tar > head; curl -fsS -o deep.zip ${URL}src/deep/?as=zip";
+    script(&place, serving.url(), of);
+    let (code, stderr) = serving.end();
+    let named = "stook: /: src/pipe is a named pipe, and is not in the archive\n";
+    assert!(code == 1 && stderr.matches("pipe").count() == 2 && stderr.contains(named), "{stderr}");
+}
+
+#[test]
+fn a_tar_that_was_cut_off_is_served_and_said_to_be_no_whole_one() {
+    let place = place();
+    script(&place, "", "$STOOK stitch tar project/src --write w.tar; head -c 7000000 w.tar > cut.tar");
+    let serving = Serving::new(&place, &["cut.tar//"]);
+    let of = "[ \"$(curl -fsS \"${URL}a%20name%20with%20%25%20and%20%3F\")\" = odd ]
+        [ \"$(curl -sS -w '%{http_code}' -o body $URL?as=tar)\" = 500 ]; grep -q 'is not complete' body";
+    script(&place, serving.url(), of);
+    let (code, stderr) = serving.end();
+    assert!(code == 1 && stderr.contains("cut.tar: damaged at offset "), "{stderr}");
+    assert!(stderr.contains("only what is before that is read"), "{stderr}");
+    // One that only lacks its end may be whole, and is not known to be.
+    script(&place, "", "head -c -1024 w.tar > open.tar");
+    let serving = Serving::new(&place, &["open.tar//"]);
+    script(&place, serving.url(), "curl -fsS ${URL}main | cmp - project/src/main");
+    let (code, stderr) = serving.end();
+    assert!(code == 1 && stderr.contains("something may have been cut off"), "{stderr}");
 }
 
 #[test]

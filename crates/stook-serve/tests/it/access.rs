@@ -49,7 +49,12 @@ fn without_a_token_only_this_machine_is_meant() {
     let open = ServeOptions { listen: SocketAddr::from(([0, 0, 0, 0], 0)), ..ServeOptions::default() };
     assert!(matches!(bind(open.clone()), Err(Error::Open(_))));
     assert!(bind(ServeOptions { public: true, ..open.clone() }).is_ok());
-    assert!(bind(ServeOptions { token: Some(Token::new(b"t")), ..open }).is_ok());
+    assert!(bind(ServeOptions { token: Some(Token::new(b"t")), ..open.clone() }).is_ok());
+    // Neither is dropped for the other, whoever may connect.
+    for listen in [open.listen, ServeOptions::default().listen] {
+        let both = ServeOptions { listen, token: Some(Token::new(b"t")), public: true, ..open.clone() };
+        assert!(matches!(bind(both), Err(Error::TokenAndPublic)));
+    }
     let taken = ServeOptions { listen: served.address, ..ServeOptions::default() };
     assert!(matches!(bind(taken), Err(Error::Listen { .. })));
 }

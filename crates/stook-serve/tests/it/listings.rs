@@ -30,6 +30,16 @@ fn a_large_directory_is_listed_whole_and_a_small_one_in_order() {
     let at = |name: &str| page.text().find(&format!("<a href=\"{name}\">")).unwrap();
     assert!(at("C") < at("a") && at("a") < at("b") && at("b") < at("large/"));
     assert!(page.text().contains("5 B") && !page.text().contains("<a href=\"../\">"));
+    // What follows links fetches each file once, and no archives: these are buttons.
+    let links: Vec<&str> =
+        page.text().split("href=\"").skip(1).filter_map(|of| of.split('"').next()).collect();
+    assert_eq!(links, ["C", "a", "b", "large/"]);
+    for form in ["tar", "zip"] {
+        let button = format!("<button name=\"as\" value=\"{form}\">");
+        assert!(page.text().contains(&button) && served.get(&format!("/?as={form}")).status == 200);
+    }
+    assert!(page.text().contains("<form method=\"get\">") && !page.text().contains("action="));
+    assert!(page.text().contains("initial-scale=1"));
     let head = served.ask("HEAD", "/", &[]);
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(head.header("content-type"), Some("text/html; charset=utf-8"));

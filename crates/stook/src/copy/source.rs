@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::error::{Error, Result};
 use super::refuse::inode_of;
+use super::report::Failure;
 use crate::source::{Inodes, Source};
 use crate::tree::{
     Cursor, Kind, Node, NodeId, Page, Tree, find_below, foreign_cursor, not_a_directory, not_a_file, unknown,
@@ -210,6 +211,20 @@ impl CopySource {
     #[must_use]
     pub fn incomplete(self) -> Self {
         Self { is_incomplete: true, ..self }
+    }
+
+    /// Whether it is known that something is missing in it.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
+    /// What the archive or the pack that it is has, and no tree of files can have.
+    pub fn misplaced(&self) -> Vec<Failure> {
+        let failure = |one: &Misplaced| {
+            let error = crate::Error::io("read", self.tree.path(), io::Error::other(one.why.clone()));
+            Failure { key: one.path.clone(), error }
+        };
+        self.misplaced.iter().map(failure).collect()
     }
 
     /// Why an entry of a directory is not copied, if its name is made up. Only the root has such.

@@ -3,6 +3,8 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::tree::target::is_nearest_time;
+
 /// Why a text is not a moment that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
@@ -52,9 +54,34 @@ pub fn time_of(ns: i64) -> String {
     moment.and_then(|moment| moment.format(&Rfc3339).ok()).unwrap_or_else(|| format!("{ns} ns"))
 }
 
+/// A moment as lists show it, to the second: `2026-11-21 20:30:00Z`. Of one that only stands for a
+/// time that is farther away it is said so.
+pub fn second_of(ns: i64) -> String {
+    let to_second = time_of(ns.saturating_sub(ns.rem_euclid(1_000_000_000))).replace('T', " ");
+    match to_second.get(..10).filter(|_| is_nearest_time(ns)) {
+        Some(date) if ns < 0 => format!("before {date}"),
+        Some(date) => format!("after {date}"),
+        None => to_second,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_are_shown_and_what_is_farther_away_is_not_taken_for_one() {
+        for (ns, shown) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (-1, "1969-12-31 23:59:59Z"),
+            (1_700_000_000_123_456_789, "2023-11-14 22:13:20Z"),
+            (i64::MAX - 1, "2262-04-11 23:47:16Z"),
+            (i64::MAX, "after 2262-04-11"),
+            (i64::MIN, "before 1677-09-21"),
+        ] {
+            assert_eq!(second_of(ns), shown);
+        }
+    }
 
     #[test]
     fn moments_are_read_in_each_form_and_printed_so_that_they_are_read_again() {

@@ -87,7 +87,7 @@ pub fn decode(block: &[u8; BLOCK_LEN]) -> Decoded<Block> {
         uid: small(108, 8, "user")?,
         gid: small(116, 8, "group")?,
         size,
-        mtime: number_at(block, 136, 12, "time")?.and_then(|n| i64::try_from(n).ok()),
+        mtime: number_at(block, 136, 12, "time")?.map(|n| n.clamp(i64::MIN.into(), i64::MAX.into()) as i64),
         link: text(field(block, 157, 100)).to_vec(),
     }))
 }

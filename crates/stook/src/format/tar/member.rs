@@ -23,7 +23,8 @@ pub struct Member {
     pub is_refused: bool,
     /// Permission bits.
     pub mode: Option<u32>,
-    /// Modification time, nanoseconds since 1970.
+    /// Modification time, nanoseconds since 1970; of one that is farther away the nearest that
+    /// fits, as of files on disk.
     pub mtime_ns: Option<i64>,
     /// User and group.
     pub owner: Option<(u32, u32)>,
@@ -111,7 +112,7 @@ impl Extended {
             _ => pax.size.unwrap_or(header.size),
         };
         let is_refused = kind == MemberKind::Directory && stored_len > 0 && header.type_flag != b'D';
-        let mtime = header.mtime.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+        let mtime = header.mtime.map(|seconds| seconds.saturating_mul(1_000_000_000));
         let small = |wide: Option<Option<u64>>, narrow: Option<u32>| match wide {
             Some(wide) => wide.and_then(|wide| u32::try_from(wide).ok()),
             None => narrow,

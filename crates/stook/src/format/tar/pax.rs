@@ -15,10 +15,10 @@ pub struct Pax {
     pub link: Option<Vec<u8>>,
     /// `size`.
     pub size: Option<u64>,
-    /// `mtime`, in nanoseconds; without a value where it is none, or does not fit. The same holds
-    /// for owners. It costs nothing but itself.
+    /// `mtime`, in nanoseconds; without a value where it is none, and the nearest where it does not
+    /// fit.
     pub mtime_ns: Option<Option<i64>>,
-    /// `uid`.
+    /// `uid`; without a value where it is none, or does not fit. It costs nothing but itself.
     pub uid: Option<Option<u64>>,
     /// `gid`.
     pub gid: Option<Option<u64>>,
@@ -230,7 +230,7 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// Seconds with a fraction of any length; what is finer than a nanosecond is cut off, towards the
-/// past.
+/// past. Of a time that is too far away it is the nearest that fits.
 fn nanoseconds(value: &[u8]) -> Option<i64> {
     let (negative, digits) = match value.strip_prefix(b"-") {
         Some(digits) => (true, digits),
@@ -239,14 +239,18 @@ fn nanoseconds(value: &[u8]) -> Option<i64> {
     let point = digits.iter().position(|byte| *byte == b'.').unwrap_or(digits.len());
     let (whole, fraction) = digits.split_at(point);
     let fraction = fraction.get(1..).unwrap_or_default();
-    if !fraction.iter().all(u8::is_ascii_digit) {
+    if whole.is_empty() || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
         return None;
     }
     let digit = |at: usize| fraction.get(at).map_or(0, |byte| i64::from(byte.wrapping_sub(b'0')));
     let below = (0..9).fold(0_i64, |value, at| value.wrapping_mul(10).wrapping_add(digit(at)));
     let is_finer = fraction.iter().skip(9).any(|byte| *byte != b'0');
-    let ns = i64::try_from(decimal(whole)?).ok()?.checked_mul(1_000_000_000)?.checked_add(below)?;
-    if negative { ns.checked_neg()?.checked_sub(i64::from(is_finer)) } else { Some(ns) }
+    let seconds = decimal(whole).and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(i64::MAX);
+    let ns = |seconds: i64| seconds.saturating_mul(1_000_000_000);
+    Some(match negative {
+        true => ns(seconds.saturating_neg()).saturating_sub(below.saturating_add(i64::from(is_finer))),
+        false => ns(seconds).saturating_add(below),
+    })
 }
 
 fn pairs(value: &[u8]) -> Option<Vec<(u64, u64)>> {
@@ -344,7 +348,12 @@ mod tests {
             ("-0.0000000019", Some(-2)),
             ("12", Some(12_000_000_000)),
             ("9223372036", Some(9_223_372_036_000_000_000)),
-            ("9223372037", None),
+            ("9223372037", Some(i64::MAX)),
+            ("1099511627776", Some(i64::MAX)),
+            ("99999999999999999999999999", Some(i64::MAX)),
+            ("-9223372037.5", Some(i64::MIN)),
+            ("-99999999999999999999999999", Some(i64::MIN)),
+            (".5", None),
             ("1.x", None),
             ("", None),
         ] {

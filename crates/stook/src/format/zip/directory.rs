@@ -361,14 +361,15 @@ pub(crate) fn check_places(mut places: Vec<(u64, u64)>, directory_at: u64) -> De
     Ok(())
 }
 
-/// Times of Windows, if they are there: 100 ns since 1601.
+/// Times of Windows, if they are there: 100 ns since 1601. Of one that is too far away it is the
+/// nearest that fits.
 fn ntfs_time(field: &[u8]) -> Option<i64> {
     // Four reserved bytes, then tag 1 of 24 bytes: modified, accessed, created.
     if u16_at(field, 4)? != 1 {
         return None;
     }
     const UNIX_IN_1601: i64 = 116_444_736_000_000_000;
-    i64_at(field, 8)?.checked_sub(UNIX_IN_1601)?.checked_mul(100)
+    Some(i64_at(field, 8)?.saturating_sub(UNIX_IN_1601).saturating_mul(100))
 }
 
 /// User and group of Info-ZIP, numbers of any length.
@@ -443,6 +444,15 @@ pub fn descriptor_len(bytes: &[u8], entry: &Entry) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_of_windows_that_are_too_far_away_are_the_nearest() {
+        let of = |ticks: i64| {
+            ntfs_time(&[&[0, 0, 0, 0, 1, 0, 24, 0][..], &ticks.to_le_bytes(), &[0; 16]].concat())
+        };
+        assert_eq!(of(116_444_736_000_000_001), Some(100));
+        assert_eq!((of(i64::MAX), of(i64::MIN)), (Some(i64::MAX), Some(i64::MIN)));
+    }
 
     #[test]
     fn times_of_dos_have_two_seconds() {
