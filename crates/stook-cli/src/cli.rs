@@ -49,6 +49,7 @@ pub const HEADINGS: [(&str, &[&str]); 5] = [
 /// The exit codes, listed at the end of the help.
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 finished with failures or damage (all listed), 2 wrong usage, 130 interrupted.
+`serve` and `mount` run until they are ended: Ctrl-C is no interruption of these, and gives 0 or 1.
 `stook COMMAND --help` shows more about a command.";
 
 /// The whole command line, with its help grouped by heading, for the terminal of this process.

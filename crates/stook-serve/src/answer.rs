@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use crate::access::{self, Refusal};
 use crate::archive::{Archive, Layouts, NoArchive};
-use crate::body::{Answer, Failed, Listing, Part, Parts};
+use crate::body::{Answer, Ending, Failed, Listing, Part, Parts};
 use crate::conditions::{Verdict, may_be_parts, verdict};
 use crate::error::Error;
 use crate::find::{Found, find};
@@ -52,8 +52,8 @@ pub(crate) struct Shared {
     pub(crate) failures: AtomicU64,
     /// Directories are laid out one after another: each may take much memory.
     pub(crate) laying_out: Arc<Semaphore>,
-    /// Whether the server ends.
-    pub(crate) is_ending: AtomicBool,
+    /// Whether the server ends, and what that cuts off.
+    pub(crate) ending: Arc<Ending>,
     /// Whether there is no place for another connection: one that is there makes room after its
     /// answer then.
     pub(crate) is_full: AtomicBool,
@@ -335,8 +335,9 @@ fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) 
         (SentAs::Itself, _) => listing(shared, asked, opened, found),
         (form, Found::Node(id, _)) => {
             let goes_on = asked.headers.contains_key(RANGE);
-            let is_wanted =
-                || asked.is_wanted.load(Ordering::Relaxed) && !shared.is_ending.load(Ordering::Relaxed);
+            let is_wanted = || {
+                asked.is_wanted.load(Ordering::Relaxed) && !shared.ending.has_begun.load(Ordering::Relaxed)
+            };
             match shared.layouts.get((target.names.clone(), form), &opened, id, goes_on, &is_wanted) {
                 Ok(archive) => whole(shared, asked, &opened, archive),
                 Err(why) => no_archive(shared, asked, why),
@@ -481,7 +482,7 @@ fn body(
             }
         },
     };
-    let parts = Parts::new(source, shared.readers.clone(), parts, failed);
+    let parts = Parts::new(source, (shared.readers.clone(), shared.ending.clone()), parts, failed);
     let sent = parts.len();
     let plan =
         tagged(Plan { body: Answer::Parts(Box::new(parts)), ..bare(status) }).with(CONTENT_TYPE, &kind);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -24,6 +25,14 @@ const PIECE_OF_OBJECT_BYTES: u64 = 1 << 20;
 
 /// Hears what ended a body.
 pub(crate) type Failed = Arc<dyn Fn(&Unread) + Send + Sync>;
+
+/// The end of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    pub(crate) has_begun: AtomicBool,
+    /// Answers that were not sent to their end because of it.
+    pub(crate) cut_off: AtomicU64,
+}
 
 /// The body of an answer.
 pub(crate) enum Answer {
@@ -49,6 +58,7 @@ pub(crate) enum Part {
 pub(crate) struct Parts {
     source: Readable,
     readers: Arc<Readers>,
+    ending: Arc<Ending>,
     parts: VecDeque<Part>,
     left: u64,
     failed: Failed,
@@ -57,7 +67,7 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn new(
         source: Readable,
-        readers: Arc<Readers>,
+        (readers, ending): (Arc<Readers>, Arc<Ending>),
         parts: impl IntoIterator<Item = Part>,
         failed: Failed,
     ) -> Self {
@@ -68,7 +78,7 @@ impl Parts {
             Part::Reading(_) => 0,
         };
         let left = parts.iter().map(len).fold(0, u64::saturating_add);
-        Self { source, readers, parts, left, failed }
+        Self { source, readers, ending, parts, left, failed }
     }
 
     /// How many bytes it has.
@@ -137,8 +147,12 @@ impl Parts {
 }
 
 impl Drop for Parts {
-    /// A read that has not begun is not wanted any more.
+    /// A read that has not begun is not wanted any more; what the end of the server cuts off is
+    /// counted.
     fn drop(&mut self) {
+        if !self.parts.is_empty() && self.ending.has_begun.load(Ordering::Relaxed) {
+            self.ending.cut_off.fetch_add(1, Ordering::Relaxed);
+        }
         for part in &self.parts {
             if let Part::Reading(reading) = part {
                 reading.abort();

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub type Report = Arc<dyn Fn(String) + Send + Sync>;
 pub struct Summary {
     /// Answers that ended early, or were none, because something could not be read.
     pub failures: u64,
+    /// Answers that were on their way when it was told to end, and ended early because of that.
+    pub cut_off: u64,
 }
 
 /// Something that is served, and where.
@@ -96,7 +98,7 @@ impl Server {
             report,
             failures: AtomicU64::new(0),
             laying_out: Arc::new(Semaphore::new(1)),
-            is_ending: AtomicBool::new(false),
+            ending: Arc::default(),
             is_full: AtomicBool::new(false),
             boundary,
             boundaries: AtomicU64::new(0),
@@ -109,9 +111,14 @@ impl Server {
         self.address
     }
 
-    /// The address of its root, for browsers.
+    /// The address of its root, for browsers. Where it listens at all addresses of this machine, it
+    /// is the one that this machine has for others.
     pub fn url(&self) -> String {
-        format!("http://{}/", self.address)
+        let (mut address, ip) = (self.address, self.address.ip());
+        if ip.is_unspecified() {
+            address.set_ip(own_address(ip));
+        }
+        format!("http://{address}/")
     }
 
     /// Answers until `stop` says so, which is asked many times a second. Answers that are on their
@@ -130,8 +137,25 @@ impl Server {
         // Reads that wait for others are left alone.
         runtime.shutdown_background();
         ended.map_err(Error::System)?;
-        Ok(Summary { failures: shared.failures.load(Ordering::Relaxed) })
+        let (failures, cut_off) = (&shared.failures, &shared.ending.cut_off);
+        Ok(Summary { failures: failures.load(Ordering::Relaxed), cut_off: cut_off.load(Ordering::Relaxed) })
     }
+}
+
+/// The address that this machine would connect to others from, of the kind of another; that of the
+/// loopback where it has none.
+fn own_address(ip: IpAddr) -> IpAddr {
+    // Addresses of documentation, which are nobody's: to connect a socket for datagrams sends none.
+    let (other, loopback): (IpAddr, IpAddr) = match ip {
+        IpAddr::V4(_) => (Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(_) => (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::LOCALHOST.into()),
+    };
+    let asked = || {
+        let socket = UdpSocket::bind((ip, 0))?;
+        socket.connect((other, 9))?;
+        socket.local_addr()
+    };
+    asked().map(|address| address.ip()).ok().filter(|ip| !ip.is_unspecified()).unwrap_or(loopback)
 }
 
 async fn accept(listener: TcpListener, shared: &Arc<Shared>, stop: &dyn Fn() -> bool) -> std::io::Result<()> {
@@ -165,7 +189,7 @@ async fn accept(listener: TcpListener, shared: &Arc<Shared>, stop: &dyn Fn() -> 
         }
         shared.is_full.store(connections.len() >= most, Ordering::Relaxed);
     }
-    shared.is_ending.store(true, Ordering::Relaxed);
+    shared.ending.has_begun.store(true, Ordering::Relaxed);
     connections.shutdown().await;
     Ok(())
 }

@@ -15,7 +15,7 @@ use stook::ops::contents::is_object;
 use stook::ops::copy::{self, OpenGiven};
 use stook::report::json::Document;
 use stook::report::units;
-use stook_serve::{Error, Report, ServeOptions, Server, Token};
+use stook_serve::{Error, Report, ServeOptions, Server, Summary, Token};
 
 use crate::context::Context;
 use crate::exit::{UsageError, code_for};
@@ -39,7 +39,8 @@ Others can connect only where --listen says so, and then a token is needed: `cur
 the password that a browser asks for. It is --token, what is in --token-file, or the environment's STOOK_SERVE_TOKEN.
 What is sent is not encrypted.
 
-It ends at Ctrl-C or SIGTERM. Exit code 1 when something could not be read; each failure is a line on stderr.";
+It ends at Ctrl-C or SIGTERM, which is what it waits for: the exit code is 0 then, and 1 when something could not be read
+or is missing; each failure is a line on stderr. A download that was on its way is cut off, and counted there.";
 
 /// The port, if none is given.
 const PORT: u16 = 8080;
@@ -177,7 +178,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         interrupted() || args.time.is_some_and(|time| started.elapsed() >= time)
     });
     print();
-    Ok(code_for(summary.map_err(error_of)?.failures + lacking))
+    let Summary { failures, cut_off } = summary.map_err(error_of)?;
+    if cut_off > 0 {
+        let answers = units::count_of(cut_off, "answer was", "answers were");
+        context.note(format_args!("{answers} on the way, and ended early."));
+    }
+    Ok(code_for(failures + lacking))
 }
 
 /// Says where it listens, to people and to programs that wait for it.

@@ -170,6 +170,9 @@ fn what_is_served_is_served_on_as_an_archive_on_a_server() {
     let first = Serving::new(&place, &["up"]);
     let archive = format!("{}p.tar//", first.url());
     let second = Serving::new(&place, &[&archive]);
+    let hint = "if $STOOK ls ${URL} 2> said; then exit 1; fi; grep -q '?as=tar' said
+        $STOOK ls $URL?as=tar | grep -qx p.tar";
+    script(&place, first.url(), hint);
     let of = "curl -fsS ${URL}src/main | cmp - project/src/main
         curl -fsS -r 5000000-5000009 ${URL}main | cmp - <(tail -c +5000001 project/src/main | head -c 10)
         curl -fsSI ${URL}readme.txt | grep -qi '^etag: \"'
@@ -288,6 +291,10 @@ fn a_token_comes_from_the_line_a_file_or_the_environment_and_is_never_shown() {
         });
         assert_eq!(serving.ready["token"], true);
         script(&place, serving.url(), right);
+        // Our own commands say how it is given, and take it so.
+        let of = "if $STOOK cat ${URL}readme.txt 2> said; then exit 1; fi; grep -q 'USER:PASSWORD@ before the host' said
+            [ \"$($STOOK cat http://me:s3cret%20word@${URL#http://}readme.txt)\" = 'read me' ]";
+        script(&place, serving.url(), of);
         let (code, stderr) = serving.end();
         assert!(code == 0 && !stderr.contains("s3cret"), "{stderr}");
     }
@@ -324,7 +331,11 @@ fn what_would_let_others_read_is_refused_without_a_token() {
     assert!(code == 1 && stderr.contains("nothing"), "{stderr}");
     // Who says so may, and for a time.
     let (code, stdout, _) = refused(&["--listen", "0.0.0.0:0", "--public", "--time", "50ms"]);
-    assert!(code == 0 && stdout.starts_with("http://0.0.0.0:"), "{stdout}");
+    assert!(code == 0 && stdout.starts_with("http://"), "{stdout}");
+    // What is shown is an address that others can use.
+    let serving = Serving::new(&place, &["project", "--listen", "0.0.0.0", "--public"]);
+    assert!(serving.ready["address"] == "0.0.0.0" && !serving.url().contains("0.0.0.0"), "{}", serving.ready);
+    script(&place, serving.url(), "[ \"$(curl -fsS ${URL}readme.txt)\" = 'read me' ]");
 }
 
 #[test]
@@ -440,6 +451,22 @@ fn a_source_that_changes_while_it_is_sent_ends_the_answer_and_is_reported() {
     let (code, stderr) = serving.end();
     let lines = stderr.lines().filter(|line| line.starts_with("stook: /src/main: ")).count();
     assert!(code == 1 && lines == 1 && stderr.contains("changed"), "{stderr}");
+}
+
+#[test]
+fn an_end_that_cuts_a_download_off_is_said_and_is_what_was_asked_for() {
+    let place = place();
+    for signal in ["-INT", "-TERM"] {
+        let serving = Serving::new(&place, &["project"]);
+        script(&place, serving.url(), "curl -fsS -o whole ${URL}src/main");
+        let address = serving.url().strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /src/main HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 1000]).unwrap();
+        send(signal, &serving.child);
+        let (code, stderr) = serving.end();
+        assert!(code == 0 && stderr.contains("1 answer was on the way, and ended early."), "{stderr}");
+    }
 }
 
 #[test]

@@ -231,7 +231,10 @@ impl Ways {
 
     fn cannot_be_parted(&self) -> Error {
         let kind = RemoteErrorKind::NoRanges;
-        let cause = response::NO_RANGES.into();
+        let mut cause = response::NO_RANGES.to_owned();
+        if self.path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            cause.push_str("; a directory that `stook serve` shows is one archive with `?as=tar` after it");
+        }
         let path = self.path.clone();
         Error::Remote(Box::new(RemoteError { path, range: None, tries: 1, kind, cause }))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderName, LAST_MODIFIED, LOCATION,
-    RETRY_AFTER,
+    RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
@@ -193,7 +193,18 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, code: Option<&str
     let said = format!("the server answered {status}{code}");
     match status.as_u16() {
         401 | 403 | 407 => {
-            let what = format!("{said}: check the credentials and what they may do");
+            let takes_password = headers.get_all(WWW_AUTHENTICATE).iter().any(|scheme| {
+                let scheme = scheme.as_bytes().get(..6);
+                scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic "))
+            });
+            let what = match takes_password {
+                true => {
+                    format!(
+                        "{said}: it takes a password, or a token in its place: USER:PASSWORD@ before the host"
+                    )
+                }
+                false => format!("{said}: check the credentials and what they may do"),
+            };
             Failure::Final(RemoteErrorKind::Denied, what)
         }
         404 | 410 => Failure::Final(RemoteErrorKind::NotFound, said),
