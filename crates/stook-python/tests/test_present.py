@@ -194,6 +194,9 @@ def test_a_server_with_a_token_lets_nobody_in_without(tree: Path) -> None:
         assert b"secret" not in listed and b"serve" in listed
     with pytest.raises(stook.InvalidError, match="token"):
         stook.serve(tree, listen="0.0.0.0")
+    # A token is never given in vain.
+    with pytest.raises(stook.InvalidError, match="--public"):
+        stook.serve(tree, token="secret", public=True)
     with pytest.raises(stook.InvalidError, match="listen"):
         stook.serve(tree, listen="nowhere")
 

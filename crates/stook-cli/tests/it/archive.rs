@@ -78,6 +78,25 @@ for name, form in [("gnu", tarfile.GNU_FORMAT), ("pax", tarfile.PAX_FORMAT)]:
 }
 
 #[test]
+fn a_pipe_in_a_tar_is_one_wherever_the_tar_is_shown() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let place = Place::new();
+    let made = Command::new("mkfifo").arg(place.path("t/pipe")).status().unwrap();
+    assert!(made.success());
+    place.tar(&["cf", "x.tar", "t"]);
+    // From the tar itself, and from the index that the first look at it left.
+    for round in ["first", "second"] {
+        let (_, _, stderr) = place.stook(&["stitch", "tar", "x.tar//", "--write", &format!("{round}.tar")]);
+        assert!(stderr.contains("t/pipe is a named pipe, and is not in it"), "{round}: {stderr}");
+        let (code, _, stderr) = place.stook(&["copy", "x.tar//", round, "--specials"]);
+        let copied = fs::symlink_metadata(place.path(round).join("t/pipe")).unwrap();
+        assert!(code == 0 && copied.file_type().is_fifo(), "{round}: {stderr}");
+        assert_eq!(place.stook(&["ls", "x.tar"]).0, 0);
+        assert!(place.path("x.tar.stook-index").exists());
+    }
+}
+
+#[test]
 fn a_tar_is_listed_like_a_pack() {
     let place = Place::new();
     place.tar(&["--format=pax", "-cf", "x.tar", "-C", "t", "a", "d", "link"]);

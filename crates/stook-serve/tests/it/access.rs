@@ -50,7 +50,7 @@ fn without_a_token_only_this_machine_is_meant() {
     assert!(matches!(bind(open.clone()), Err(Error::Open(_))));
     assert!(bind(ServeOptions { public: true, ..open.clone() }).is_ok());
     assert!(bind(ServeOptions { token: Some(Token::new(b"t")), ..open.clone() }).is_ok());
-    // Neither is dropped for the other, on any address.
+    // Neither is dropped for the other, also where only this machine can connect.
     for listen in [open.listen, ServeOptions::default().listen] {
         let both = ServeOptions { listen, token: Some(Token::new(b"t")), public: true, ..open.clone() };
         assert!(matches!(bind(both), Err(Error::TokenAndPublic)));

@@ -229,6 +229,7 @@ fn encode(out: &mut Vec<u8>, row: &Row, key: Text, link: Text, xattrs_len: u32) 
         (row.has_body, flag::BODY),
         (row.extents.is_some(), flag::SPARSE),
         (row.crc32.is_some(), flag::CRC),
+        (row.node.kind == Kind::Fifo, flag::PIPE),
     ];
     let flags = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, bit)| flags | bit);
     let (user, group) = row.node.owner.unwrap_or_default();

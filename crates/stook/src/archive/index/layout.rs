@@ -23,6 +23,7 @@ pub(super) mod flag {
     pub(in super::super) const BODY: u8 = 8;
     pub(in super::super) const SPARSE: u8 = 16;
     pub(in super::super) const CRC: u8 = 32;
+    pub(in super::super) const PIPE: u8 = 64;
 }
 
 /// What an index states about its archive.

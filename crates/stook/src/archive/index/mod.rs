@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::error::{Decoded, Fault};
 use super::member::{Extent, Member, MemberKind, Method};
 use crate::format::bytes::{i64_at, u16_at, u32_at, u64_at};
-use crate::tree::Node;
+use crate::tree::{Kind, Node};
 use layout::{ENTRY_LEN, EXTENT_LEN, Layout, flag};
 
 /// A checked index.
@@ -74,7 +74,7 @@ impl Index {
             number,
             key: self.text(at(0)?, u32_at(entry, 8)?)?,
             node: Node {
-                kind: kind.in_tree(),
+                kind: if has(flag::PIPE) && kind == MemberKind::Other { Kind::Fifo } else { kind.in_tree() },
                 mode: if has(flag::MODE) { u32_at(entry, 16) } else { None },
                 mtime_ns: if has(flag::MTIME) { i64_at(entry, 32) } else { None },
                 owner: if has(flag::OWNER) { u32_at(entry, 20).zip(u32_at(entry, 24)) } else { None },

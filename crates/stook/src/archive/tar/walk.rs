@@ -7,7 +7,7 @@ use super::super::source::holes_of;
 use crate::format::tar::Extended;
 use crate::format::tar::header::{BLOCK_LEN, Block, Header, decode, padding_len};
 use crate::format::tar::sparse::SparseMap;
-use crate::tree::{Holes, Node, Xattrs};
+use crate::tree::{Holes, Kind, Node, Xattrs};
 
 /// Extended headers before one member.
 const EXTENDED_MAX: usize = 32;
@@ -228,7 +228,7 @@ impl<I: Input> Walk<I> {
                     MemberKind::Directory => 0,
                     _ => len,
                 },
-                ..Node::new(member.kind.in_tree())
+                ..Node::new(if member.is_pipe { Kind::Fifo } else { member.kind.in_tree() })
             },
             is_hard_link: member.kind == MemberKind::HardLink,
             is_refused: member.is_refused,

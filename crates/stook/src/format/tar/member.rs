@@ -21,6 +21,8 @@ pub struct Member {
     pub kind: MemberKind,
     /// Whether it contradicts itself: a file that is named like a directory, and has bytes.
     pub is_refused: bool,
+    /// Whether it is a named pipe, of all that is of another kind.
+    pub is_pipe: bool,
     /// Permission bits.
     pub mode: Option<u32>,
     /// Modification time, nanoseconds since 1970; of one that is farther away the nearest that
@@ -121,6 +123,7 @@ impl Extended {
             name,
             kind: if is_refused { MemberKind::File } else { kind },
             is_refused,
+            is_pipe: header.type_flag == b'6',
             mode: header.mode,
             mtime_ns: pax.mtime_ns.unwrap_or(mtime),
             owner: small(pax.uid, header.uid).zip(small(pax.gid, header.gid)),

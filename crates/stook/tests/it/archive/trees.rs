@@ -277,7 +277,8 @@ fn what_is_no_file_is_listed_and_never_opened() {
         assert!(matches!(tree.open(id), Err(Error::NotARegularFile { .. })), "{path}");
         assert!(gather(&tree, &[id], &GatherOptions::default())[0].is_err());
     }
-    assert_eq!(tree.node(id_of(&tree, "pipe")).unwrap().kind, Kind::Other);
+    assert_eq!(tree.node(id_of(&tree, "pipe")).unwrap().kind, Kind::Fifo);
+    assert_eq!(tree.node(id_of(&tree, "device")).unwrap().kind, Kind::Other);
     assert_eq!(tree.link_target(id_of(&tree, "link")).unwrap(), b"pipe");
 }
 
