@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use stook::Error;
@@ -14,13 +15,14 @@ use stook::extent::ByteRange;
 use stook::pack::format::attributes::{KIND, Name, Value};
 use stook::pack::tree::{Followed, Hidden, RecordTree};
 use stook::pack::{Attributes, CompactOptions, FileKind, Key, OpenOptions, Pack, PackWriter, WriterOptions};
+use stook::source::{Leaf, Source};
 use stook::storage::{LocalStorage, LocalStorageOptions, Storage};
 use stook::tree::{BodyPiece, Cursor, GatherOptions, Gathered, Kind, Node, NodeId, Page, Tree};
 use stook_testing::conformance::{
     AfterChange, TreeFeatures, changed_medium_conformance, many_files, noise, read_all, tree_conformance,
     tree_matches_model,
 };
-use stook_testing::fault::{EngineCall, EngineFault, FaultEngineFactory, UnreadableStorage};
+use stook_testing::fault::{FaultEngineFactory, UnreadableStorage};
 use stook_testing::model::tree::{TreeEntry, TreeModel, tree_models, with_random_xattrs};
 use stook_testing::sweep::stride;
 use tempfile::TempDir;
@@ -138,8 +140,8 @@ fn what_is_read_when_it_is_asked_for_is_what_is_read_at_first() {
                 // A name of a file that lies far from it.
                 let first = format!("first/{number}");
                 put(&mut writer, &first, FileKind::File, &path);
-                put(&mut writer, &path, FileKind::HardLink, &first);
                 writer.mark_hard_links(&key(&first)).unwrap();
+                put(&mut writer, &path, FileKind::HardLink, &first);
                 paths.push(first);
             }
             _ => put(&mut writer, &path, FileKind::File, &path),
@@ -176,8 +178,46 @@ fn what_is_read_when_it_is_asked_for_is_what_is_read_at_first() {
     }
 }
 
+/// A storage of which no file can be read any more once so many ranges were asked for.
+#[derive(Debug, Clone)]
+struct Failing {
+    inner: Arc<dyn Storage>,
+    asked: Arc<AtomicUsize>,
+    fails_from: Arc<AtomicUsize>,
+}
+
+impl Storage for Failing {
+    stook_testing::forward_storage!(inner:
+        path create open_append prepare rename unlink sync_directory list remove_leftovers lock hold
+        unlink_unless_held
+    );
+
+    fn open(&self, name: &str) -> stook::Result<Arc<dyn Source>> {
+        Ok(Arc::new(FailingSource { inner: self.inner.open(name)?, storage: self.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct FailingSource {
+    inner: Arc<dyn Source>,
+    storage: Failing,
+}
+
+impl Source for FailingSource {
+    stook_testing::forward_source!(inner: len path identity current_identity);
+
+    fn resolve(&self, range: ByteRange, leaves: &mut Vec<Leaf>) -> stook::Result<()> {
+        let number = self.storage.asked.fetch_add(1, Ordering::SeqCst);
+        if number >= self.storage.fails_from.load(Ordering::SeqCst) {
+            // No damage: it may pass.
+            return Err(Error::io("read", self.path(), ErrorKind::OutOfMemory.into()));
+        }
+        self.inner.resolve(range, leaves)
+    }
+}
+
 #[test]
-fn a_read_that_fails_once_leaves_every_name_to_be_asked_for_again() {
+fn reads_that_fail_for_a_while_leave_every_name_to_be_asked_for_again() {
     let (directory, mut writer) = created();
     for number in 0..600 {
         let path = format!("d/{number}");
@@ -186,38 +226,33 @@ fn a_read_that_fails_once_leaves_every_name_to_be_asked_for_again() {
     let mut paths = vec!["d/7".to_owned(), "d/512".to_owned()];
     for number in [3, 300, 599] {
         let (first, link) = (format!("d/{number}"), format!("linked/{number}"));
-        put(&mut writer, &link, FileKind::HardLink, &first);
+        // Later it would be put again, and the link would get its content.
         writer.mark_hard_links(&key(&first)).unwrap();
+        put(&mut writer, &link, FileKind::HardLink, &first);
         paths.extend([first, link]);
     }
     writer.finish(true).unwrap();
     let eager = open(directory.path());
     let all: Vec<_> = paths.iter().map(|path| said_of(&eager, path)).collect();
-    let opened = |engines: &FaultEngineFactory| {
-        let options = OpenOptions { engines: Arc::new(engines.clone()), ..OpenOptions::default() };
-        let pack = Pack::open_path(directory.path(), options).unwrap();
-        RecordTree::with_names(Arc::new(pack)).unwrap()
+    assert_eq!(all.iter().filter(|(node, ..)| node.links == 2).count(), 6);
+    let opened = || {
+        let fails_from = Arc::new(AtomicUsize::new(usize::MAX));
+        let storage = Failing { inner: local(directory.path()), asked: Arc::default(), fails_from };
+        let pack = Pack::open(Arc::new(storage.clone()), OpenOptions::default()).unwrap();
+        (RecordTree::with_names(Arc::new(pack)).unwrap(), storage)
     };
-    let engines = FaultEngineFactory::new(Backend::Threads);
-    let tree = opened(&engines);
-    let reads = |engines: &FaultEngineFactory| {
-        engines.operations().iter().filter(|operation| operation.call == EngineCall::Read).count()
-    };
-    let before = reads(&engines);
+    let (tree, storage) = opened();
+    let before = storage.asked.load(Ordering::SeqCst);
     tree.complete(&|| true).unwrap();
-    let count = reads(&engines) - before;
+    let count = storage.asked.load(Ordering::SeqCst) - before;
     // Hard links are read last.
-    for nth in (0..count).filter(|nth| nth % stride(97) == 0 || nth + 8 > count) {
-        let engines = FaultEngineFactory::new(Backend::Threads);
-        let tree = opened(&engines);
-        // No damage: the system has no room for what it would do.
-        engines.fail(Some(EngineCall::Read), nth, EngineFault::NoSpace);
-        let asked = tree.find(b"linked/300");
-        let completed = tree.complete(&|| true);
-        assert!(asked.is_err() || completed.is_err(), "read {nth} of {count} was not needed");
-        engines.clear_faults();
+    for nth in (0..count).filter(|nth| nth % stride(97) == 0 || nth + 20 > count) {
+        let (tree, storage) = opened();
+        storage.fails_from.store(storage.asked.load(Ordering::SeqCst) + nth, Ordering::SeqCst);
+        tree.complete(&|| true).unwrap_err();
+        storage.fails_from.store(usize::MAX, Ordering::SeqCst);
         for (path, said) in paths.iter().zip(&all) {
-            assert_eq!(said_of(&tree, path), *said, "{path} after read {nth} of {count} has failed");
+            assert_eq!(said_of(&tree, path), *said, "{path}, read {nth} of {count} has failed");
         }
     }
 }
