@@ -214,7 +214,8 @@ impl Place {
 
     fn prepare(&self, cold: &Cold) -> anyhow::Result<()> {
         let paths = [self.work.clone()];
-        cold.prepare(Next { paths: &paths, memory_bytes: MANY.bytes() * 5 / 4 })
+        // What is read, what is pushed of it, and what is written; and some more.
+        cold.prepare(Next { paths: &paths, memory_bytes: MANY.bytes() * 4 })
     }
 }
 
