@@ -67,8 +67,10 @@ impl Bodies {
         }
         // Others may open it meanwhile, too; one of both stays.
         let source = with_descriptors(|| self.open(number), is_short_of_descriptors, close_all)?;
+        // Without the lock: it may open a file, and so close another body of this shard.
+        let identity = source.identity();
         let mut shard = self.opened.shard(number);
-        shard.seen.entry(number).or_insert_with(|| source.identity());
+        shard.seen.entry(number).or_insert(identity);
         let is_new = shard.open.insert(number, source.clone()).is_none();
         drop(shard);
         if is_new {
@@ -85,9 +87,10 @@ impl Bodies {
     /// Opens a body, and keeps nothing of it.
     fn open(&self, number: u32) -> Result<Arc<dyn Source>> {
         let source = self.parts.open(number)?;
+        // Without the lock, as above.
+        let identity = source.identity();
         let shard = self.opened.shard(number);
         shard.check(number)?;
-        let identity = source.identity();
         match shard.seen.get(&number) {
             Some(before) if !before.same_content(&identity) => {
                 Err(Error::changed(source.path(), before.clone(), identity))

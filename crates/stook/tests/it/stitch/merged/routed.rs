@@ -372,3 +372,16 @@ fn nothing_is_looked_at_of_a_file_that_has_no_copy() {
     drop(opener.open(&file("two"), &Arc::default()));
     assert_eq!(opened(), FILES);
 }
+
+#[test]
+fn more_files_than_may_be_open_hold_nothing_up() {
+    let game = Game::new();
+    for number in 0..1500 {
+        fs::write(game.path(&format!("mod/one.tar/new{number}")), body(number % 7)).unwrap();
+    }
+    settle();
+    let (cache, expected) = (game.place.cache(), game.expected("one.tar"));
+    let routed = game.with(&cache);
+    make(&cache, &routed, "one.tar", &expected);
+    assert!(read(&routed, "one.tar", &expected));
+}
