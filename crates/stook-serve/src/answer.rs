@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{
     ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION,
-    RANGE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED,
+    LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Request, Response, StatusCode};
 use stook::extent::ByteRange;
@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::find::{Found, find};
 use crate::listing::Lister;
 use crate::options::ServeOptions;
-use crate::range::{Wanted, wanted};
+use crate::range::{Wanted, resumes, wanted};
 use crate::readers::{Readable, Readers, Unread};
 use crate::served::{Opened, Served};
 use crate::server::Report;
@@ -243,7 +243,7 @@ async fn carry_out<B>(shared: &Arc<Shared>, request: Request<B>, target: Target)
     if let (Answer::Parts(parts), true) = (&mut plan.body, is_get)
         && let Err(why) = parts.begin().await
     {
-        return Plan::failed(why, &failed);
+        return Plan::failed(why, &parts.failed);
     }
     plan
 }
@@ -302,7 +302,7 @@ fn file(
     let state = State::of(&*source, path.as_os_str().as_encoded_bytes(), node.mtime_ns);
     let kind = types::of(asked.target.names.last().map_or(b"", Vec::as_slice));
     let failed = failed_at(shared, asked.path.clone(), None);
-    Ok(body(shared, asked, Readable::Source(source), &state, kind, failed))
+    Ok(body(shared, (asked, &asked.headers), Readable::Source(source), &state, kind, failed))
 }
 
 /// Opens a file. Where it was changed a moment ago, and might be again without a trace, that moment
@@ -339,7 +339,7 @@ fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) 
                 asked.is_wanted.load(Ordering::Relaxed) && !shared.ending.has_begun.load(Ordering::Relaxed)
             };
             match shared.layouts.get((target.names.clone(), form), &opened, id, goes_on, &is_wanted) {
-                Ok(archive) => whole(shared, asked, &opened, archive),
+                Ok((archive, is_known)) => whole(shared, asked, &opened, archive, is_known),
                 Err(why) => no_archive(shared, asked, why),
             }
         }
@@ -347,17 +347,26 @@ fn directory(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) 
     }
 }
 
-/// A whole directory as an archive.
-fn whole(shared: &Arc<Shared>, asked: &Asked, opened: &Opened, archive: Archive) -> Plan {
+/// A whole directory as an archive. Where it was not known before, what a download would go on with
+/// may be of another state than its beginning: all of it is sent then, unless the request says of
+/// which state it is.
+fn whole(shared: &Arc<Shared>, asked: &Asked, opened: &Opened, archive: Archive, is_known: bool) -> Plan {
+    let mut headers = asked.headers.clone();
+    let is_resumed = headers.get(RANGE).is_some_and(|field| resumes(field.as_bytes()));
+    if is_resumed && !is_known && !headers.contains_key(IF_RANGE) {
+        headers.remove(RANGE);
+    }
     let form = asked.target.sent_as;
     let kind = if form == SentAs::Zip { "application/zip" } else { "application/x-tar" };
     let source = Readable::Archive(archive.laid.clone());
     let state = archive.state.clone();
     let laid = archive.laid.members.clone();
     let failed = failed_at(shared, asked.path.clone(), Some(archive));
-    let plan = body(shared, asked, source, &state, kind, failed);
+    let plan = body(shared, (asked, &headers), source, &state, kind, failed);
     // Once for a download: not where it goes on, or nothing is sent.
-    if asked.method == Method::GET && plan.status == StatusCode::OK {
+    let of = plan.headers.get(CONTENT_RANGE);
+    let begins = plan.status == StatusCode::OK || of.is_some_and(|of| of.as_bytes().starts_with(b"bytes 0-"));
+    if asked.method == Method::GET && begins {
         report_left_out(shared, &asked.path, laid.left_out());
     }
     let mut name = asked.target.names.last().unwrap_or(&opened.name).clone();
@@ -425,13 +434,13 @@ fn listing(shared: &Arc<Shared>, asked: &Asked, opened: Opened, found: Found) ->
 /// What is sent of a source.
 fn body(
     shared: &Arc<Shared>,
-    asked: &Asked,
+    (asked, headers): (&Asked, &HeaderMap),
     source: Readable,
     state: &State,
     kind: &str,
     failed: Failed,
 ) -> Plan {
-    let (len, headers) = (source.source().len(), &asked.headers);
+    let len = source.source().len();
     let tagged = |plan: Plan| {
         let plan = plan.with(ACCEPT_RANGES, "bytes");
         let plan = match &state.etag {

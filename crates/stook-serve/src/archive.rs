@@ -96,7 +96,7 @@ impl Layouts {
     }
 
     /// A directory as an archive. One that is kept is used where the download goes on, or nothing
-    /// in it can have changed. `is_wanted` is asked now and then.
+    /// in it can have changed. Says whether it was known before. `is_wanted` is asked now and then.
     pub(crate) fn get(
         &self,
         key: LayoutKey,
@@ -104,10 +104,10 @@ impl Layouts {
         directory: NodeId,
         goes_on: bool,
         is_wanted: &dyn Fn() -> bool,
-    ) -> Result<Archive, NoArchive> {
+    ) -> Result<(Archive, bool), NoArchive> {
         let before = self.find(&key);
         if let Some(archive) = before.as_ref().filter(|_| goes_on || !opened.is_on_disk) {
-            return Ok(archive.clone());
+            return Ok((archive.clone(), true));
         }
         let mut laid = lay_out(&key, opened, directory, is_wanted)?;
         let mut etag = self.etag(&key, opened, &laid.members);
@@ -120,11 +120,11 @@ impl Layouts {
         let state = State { etag, modified: None };
         // The one that was there knows checksums that it computed.
         if let Some(archive) = before.filter(|before| state.etag.is_some() && before.state == state) {
-            return Ok(archive);
+            return Ok((archive, true));
         }
         let archive = Archive { laid, state, is_outdated: Arc::default() };
         self.keep(key, archive.clone());
-        Ok(archive)
+        Ok((archive, false))
     }
 
     fn keep(&self, key: LayoutKey, archive: Archive) {

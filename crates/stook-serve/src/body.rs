@@ -61,7 +61,7 @@ pub(crate) struct Parts {
     ending: Arc<Ending>,
     parts: VecDeque<Part>,
     left: u64,
-    failed: Failed,
+    pub(crate) failed: Failed,
 }
 
 impl Parts {

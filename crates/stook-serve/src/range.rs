@@ -22,6 +22,15 @@ pub(crate) fn wanted(field: Option<&[u8]>, len: u64) -> Wanted {
     field.and_then(|field| parse(field, len)).unwrap_or(Wanted::Whole)
 }
 
+/// Whether a field asks for all from some place on, as a download does that goes on.
+pub(crate) fn resumes(field: &[u8]) -> bool {
+    let Some((_, list)) = std::str::from_utf8(field).ok().and_then(|text| text.split_once('=')) else {
+        return false;
+    };
+    let first = list.trim().strip_suffix('-').and_then(number);
+    first.is_some_and(|first| first > 0)
+}
+
 fn parse(field: &[u8], len: u64) -> Option<Wanted> {
     let text = std::str::from_utf8(field).ok()?;
     let (unit, list) = text.split_once('=')?;

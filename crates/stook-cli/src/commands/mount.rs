@@ -379,13 +379,13 @@ fn serve(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     while !mounted.has_ended() && !interrupted() {
         std::thread::sleep(LOOK_EVERY);
     }
-    let mut failures = 0;
+    // What should be shown and is not, and what could not be read.
+    let mut failures = misplaced.len() as u64;
     if let Err(error) = mounted.unmount() {
         context.failure(&error);
         failures += 1;
         mounted.abort()?;
     }
-    // Each line is something that could not be read.
     failures += mounted.status().log_lines;
     if let Some(cache) = merged {
         // All that was wanted was opened by now. What cannot be removed stays for the next.

@@ -134,6 +134,14 @@ fn a_server_that_is_begun_again_goes_on_with_a_download() {
         [ \"$(curl -fsS -H \"If-Range: $tag\" -r 5000000- -w '%{http_code}' -o rest $URL?as=tar)\" = 206 ]
         cat p.tar rest | cmp - w.tar";
     script(&place, serving.url(), of);
+    drop(serving);
+    // One that does not say of which state it is goes on with no other.
+    fs::write(place.path("project/0first"), "zz").unwrap();
+    let serving = Serving::new(&place, &["project"]);
+    let of = "cp p.tar q.tar; code=0; curl -fsS -C - -o q.tar $URL?as=tar || code=$?; [ $code = 33 ]; cmp p.tar q.tar
+        curl -fsS -o n.tar $URL?as=tar; head -c 600000 n.tar > q.tar
+        curl -fsS -C - -o q.tar $URL?as=tar; cmp q.tar n.tar";
+    script(&place, serving.url(), of);
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::status::count;
 
 /// So much is read ahead; more is read when less than half of it is left.
 const AHEAD_BYTES: u64 = 8 << 20;
+/// What a file takes besides its bytes.
+const FILE_BYTES: u64 = 256;
 /// So many directories are looked through for the next: those of each directory above.
 const DIRECTORIES_MAX: usize = 1 << 16;
 
@@ -89,8 +91,8 @@ fn plan(shared: &Shared, course: &mut Course, most: u64) -> Vec<Planned> {
         let mut next = Planned { directory, files: Vec::new(), bytes: 0 };
         let directories = contents(shared, directory, &mut |id, len| {
             if (1..=SMALL_MAX).contains(&len) && bytes < most {
-                bytes += len;
-                next.bytes += len;
+                bytes += len + FILE_BYTES;
+                next.bytes += len + FILE_BYTES;
                 next.files.push(id);
             }
         });
@@ -118,7 +120,9 @@ fn read(shared: &Shared, pusher: &Pusher, ids: &[NodeId]) {
     }
     let deliver = &mut |gathered: Gathered| {
         if let Some(piece) = gathered.result.ok().filter(BodyPiece::is_whole) {
-            pusher.ahead.bodies().insert(gathered.id, piece.bytes);
+            // By itself: what was read may be a small part of what that keeps.
+            let bytes = Bytes::copy_from_slice(&piece.bytes);
+            pusher.ahead.bodies().insert(gathered.id, bytes);
             count(&shared.counters.read_ahead);
         }
         match pusher.state().is_stopping {

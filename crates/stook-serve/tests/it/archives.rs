@@ -102,6 +102,25 @@ fn a_download_goes_on_only_where_nothing_has_changed() {
 }
 
 #[test]
+fn a_change_costs_one_answer_and_not_those_after_it() {
+    let directory = tree();
+    let root = directory.path().join("tree");
+    let served = Served::new(&root);
+    let whole = served.get("/?as=tar");
+    let last = whole.body.len() - 1;
+    let range = || served.range("/?as=tar", &format!("bytes=0-{last}"));
+    assert!(range().body == whole.body);
+    fs::write(root.join("a/one"), "x").unwrap();
+    settle();
+    let cut = range();
+    assert!(cut.status == 409 || !cut.is_whole, "{}", cut.status);
+    let again = range();
+    let now = expected(&root, &Tar::default());
+    assert_eq!(again.status, 206);
+    assert!(again.body == now[..now.len().min(last + 1)]);
+}
+
+#[test]
 fn an_archive_of_an_archive_and_of_a_pack_is_that_of_its_tree() {
     let directory = tree();
     let root = directory.path().join("tree");

@@ -122,8 +122,12 @@ impl Storage for SimStorage {
         let state = self.state();
         state.check_alive().map_err(|source| Error::io("list", SIM_DIRECTORY, source))?;
         let names = state.live.names.iter().filter(|(name, _)| !is_temporary(name));
-        let entries =
-            names.map(|(name, inode)| Entry { name: name.clone(), len: state.len(*inode), kind: Kind::File });
+        let entries = names.map(|(name, inode)| Entry {
+            name: name.clone(),
+            len: state.len(*inode),
+            kind: Kind::File,
+            inode: None,
+        });
         Ok(entries.collect())
     }
 

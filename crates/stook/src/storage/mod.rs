@@ -36,6 +36,8 @@ pub struct Entry {
     /// The kind of the entry. Only files are ever opened: entries of a directory may come from
     /// anywhere, and a FIFO would block its reader forever, a link lead elsewhere, a device act.
     pub kind: Kind,
+    /// The inode of a file, and when it changed, in nanoseconds, where there are such.
+    pub inode: Option<(u64, i64)>,
 }
 
 /// A lock that is held until it is dropped.

@@ -13,7 +13,8 @@ use crate::source::AccessRule;
 use crate::storage::Entry;
 
 impl Pack {
-    /// Whether nothing was written since it was opened, as far as names and lengths of files show.
+    /// Whether nothing was written since it was opened, as far as the names and lengths of files
+    /// show, their inodes, and the times at which these changed.
     /// A reader that follows a pack asks now and then, opens it again when this is `false`, and
     /// continues with [`put_since`](Self::put_since).
     ///

@@ -10,8 +10,7 @@ use super::record_tree::RecordTree;
 use crate::engine::EngineFactory;
 use crate::error::Error;
 use crate::pack::error::{Error as PackError, Result};
-use crate::pack::key::Key;
-use crate::pack::state::open::{KeyEntry, OpenOptions, Pack};
+use crate::pack::state::open::{OpenOptions, Pack};
 use crate::source::Source;
 use crate::storage::AtPath;
 use crate::tree::{
@@ -89,8 +88,8 @@ impl Followed {
     /// # Errors
     /// As [`RecordTree::new`].
     pub fn new(pack: Arc<Pack>, options: OpenOptions) -> Result<Self> {
-        let tree = RecordTree::new(pack)?;
-        let mut comparing = Comparing::new(None, &tree, HashSet::new(), ROOT.get());
+        let tree = RecordTree::marked(pack)?;
+        let mut comparing = Comparing::new(None, &tree, ROOT.get());
         comparing.run();
         let Comparing { ids, next, .. } = comparing;
         let path = tree.path().to_path_buf();
@@ -113,8 +112,7 @@ impl Followed {
     }
 
     /// Shows the newest state, and says what of it is new; `None` where nothing is. What changed is
-    /// found by the records that were put since, and by the names: the heads of all records are
-    /// read again.
+    /// found by the records and their names: the heads of all records are read again.
     ///
     /// # Errors
     /// Errors of reading, and the state before stays; [`PackError::Invalid`] where the pack was
@@ -140,9 +138,8 @@ impl Followed {
         if pack.nonce() != known.nonce() {
             return Err(self.replaced());
         }
-        let put: HashSet<Key> = pack.put_since(known)?.into_iter().map(|head| head.key).collect();
-        let tree = RecordTree::new(Arc::new(pack))?;
-        let mut comparing = Comparing::new(Some(&before), &tree, put, *next);
+        let tree = RecordTree::marked(Arc::new(pack))?;
+        let mut comparing = Comparing::new(Some(&before), &tree, *next);
         comparing.run();
         let Comparing { ids, next: free, changes, .. } = comparing;
         *next = free;
@@ -189,8 +186,6 @@ impl fmt::Debug for Followed {
 struct Comparing<'a> {
     before: Option<&'a Shown>,
     tree: &'a RecordTree,
-    /// Keys of what was put since.
-    put: HashSet<Key>,
     next: u64,
     ids: Ids,
     changes: Changes,
@@ -206,9 +201,9 @@ struct Entry {
 }
 
 impl<'a> Comparing<'a> {
-    fn new(before: Option<&'a Shown>, tree: &'a RecordTree, put: HashSet<Key>, next: u64) -> Self {
+    fn new(before: Option<&'a Shown>, tree: &'a RecordTree, next: u64) -> Self {
         let (ids, changes, waiting) = (Ids::default(), Changes::default(), Vec::new());
-        Self { before, tree, put, next, ids, changes, waiting }
+        Self { before, tree, next, ids, changes, waiting }
     }
 
     fn run(&mut self) {
@@ -217,7 +212,7 @@ impl<'a> Comparing<'a> {
         let shown = self.old_shown(old).unwrap_or_else(|| self.free());
         self.ids.add(root, shown);
         let was = self.before.zip(old).and_then(|(before, old)| before.tree.node(old).ok());
-        if self.before.is_some() && (was != self.tree.node(root).ok() || self.is_put(root)) {
+        if self.before.is_some() && (was != self.tree.node(root).ok() || !self.is_same(old, root)) {
             self.changes.nodes.push(NodeId::new(shown));
         }
         self.waiting.push((old, root));
@@ -283,7 +278,7 @@ impl<'a> Comparing<'a> {
         let was = self.old_shown(same.as_ref().map(|old| old.id));
         let is_other = was != Some(shown);
         // A directory that was put again may have another access control list.
-        let is_put = is_directory && self.is_put(entry.id);
+        let is_put = is_directory && !self.is_same(same.as_ref().map(|old| old.id), entry.id);
         if !is_other && (is_put || same.as_ref().is_some_and(|old| old.node != entry.node)) {
             self.changes.nodes.push(NodeId::new(shown));
         }
@@ -296,41 +291,29 @@ impl<'a> Comparing<'a> {
         is_other
     }
 
-    fn is_put(&self, id: NodeId) -> bool {
-        self.tree.key(id).is_none_or(|key| self.put.contains(&key))
+    /// Whether a node has the record that another had in the state before, or neither has one.
+    fn is_same(&self, old: Option<NodeId>, id: NodeId) -> bool {
+        let old = self.before.zip(old).map(|(before, old)| before.tree.mark(old));
+        old.is_some_and(|old| old == self.tree.mark(id))
     }
 
     /// Of the entries of a directory those that stand for the record that they stood for: it has
-    /// the same key, was not put again, and lies where it lay. The last tells a state that was
-    /// restored from a copy of the pack from one that was written on.
+    /// the same key, was put at the same time, and lies where it lay. So a state that was restored
+    /// from a copy of the pack, and perhaps written on, has no record of the one before it but
+    /// those that are the same.
     fn same_records(&self, old: &[Entry], new: &[Entry]) -> HashSet<NodeId> {
         let Some(before) = self.before else { return HashSet::new() };
-        let (mut ids, mut keys) = (Vec::new(), Vec::new());
+        let mut same = HashSet::new();
         for entry in new.iter().filter(|entry| entry.node.kind != Kind::Directory) {
             let Ok(at) = old.binary_search_by(|old| old.name.cmp(&entry.name)) else { continue };
-            let was = old.get(at).filter(|was| was.node.kind == entry.node.kind);
-            let key = self.tree.key(entry.id).filter(|key| !self.put.contains(key));
-            let Some((was, key)) = was.zip(key) else { continue };
-            if before.tree.key(was.id).as_ref() == Some(&key) {
-                ids.push(entry.id);
-                keys.push(key);
+            let Some(was) = old.get(at).filter(|was| was.node.kind == entry.node.kind) else { continue };
+            let is_marked = self.tree.mark(entry.id).is_some() && self.is_same(Some(was.id), entry.id);
+            if is_marked && before.tree.key(was.id) == self.tree.key(entry.id) {
+                same.insert(entry.id);
             }
         }
-        let places = places(before.tree.pack(), &keys).zip(places(self.tree.pack(), &keys));
-        let Some((were, are)) = places else { return HashSet::new() };
-        let pairs = ids.into_iter().zip(were.into_iter().zip(are));
-        pairs.filter(|(_, (was, is))| was.is_some() && was == is).map(|(id, _)| id).collect()
+        same
     }
-}
-
-/// Where records lie: the segment, by its id, and the offset in it. What cannot be found has none;
-/// nothing, where not even that can be looked for.
-fn places(pack: &Pack, keys: &[Key]) -> Option<Vec<Option<(u64, u64)>>> {
-    let segments = &pack.snapshot.segments;
-    let place =
-        |entry: KeyEntry| Some((segments.get(entry.found.segment)?.entry.id, entry.found.place.offset));
-    let located = pack.locate(keys).ok()?;
-    Some(located.into_iter().map(|entry| entry.ok().flatten().and_then(place)).collect())
 }
 
 /// All entries of a directory that can be read, in the order of their names.

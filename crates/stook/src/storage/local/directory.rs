@@ -210,13 +210,15 @@ impl Directory {
 
     /// The name of an entry, and its inode when it was listed.
     fn look_at(&self, name: &str, kind: Kind) -> Result<Entry> {
-        let (kind, len) = match self.about(name) {
-            Ok(stat) if kind_of(&stat) == Kind::File => (Kind::File, len_of(&stat)),
-            Ok(stat) => (kind_of(&stat), 0),
-            Err(Errno::NOENT) => (kind, 0),
+        let (kind, len, inode) = match self.about(name) {
+            Ok(stat) if kind_of(&stat) == Kind::File => {
+                (Kind::File, len_of(&stat), Some((stat.st_ino, ctime_ns(&stat))))
+            }
+            Ok(stat) => (kind_of(&stat), 0, None),
+            Err(Errno::NOENT) => (kind, 0, None),
             Err(errno) => return Err(self.error("look at", name, errno)),
         };
-        Ok(Entry { name: name.to_owned(), len, kind })
+        Ok(Entry { name: name.to_owned(), len, kind, inode })
     }
 
     pub(super) fn free_bytes(&self) -> Result<u64> {
@@ -228,6 +230,10 @@ impl Directory {
 
 fn len_of(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+fn ctime_ns(stat: &Stat) -> i64 {
+    stat.st_ctime.saturating_mul(1_000_000_000).saturating_add(stat.st_ctime_nsec as i64)
 }
 
 fn kind_of(stat: &Stat) -> Kind {

@@ -353,4 +353,15 @@ fn a_state_that_is_restored_from_a_copy_is_another_one() {
     assert_ne!(restored, a);
     assert_eq!(bytes_of(&followed, restored).unwrap(), vec![5; 15]);
     assert_eq!(followed.find(b"b").unwrap(), Some(b));
+    // What is written on then lies where the other was, with the same number and length.
+    files(&copy, &path);
+    write(&path, &[Step::Put("c".into(), 7)]);
+    followed.refresh().unwrap().unwrap();
+    let c = followed.find(b"c").unwrap().unwrap();
+    files(&copy, &path);
+    write(&path, &[Step::Put("c".into(), 7), Step::Put("d".into(), 9)]);
+    followed.refresh().unwrap().unwrap();
+    assert_ne!(followed.find(b"c").unwrap(), Some(c));
+    assert_eq!(bytes_of(&followed, followed.find(b"c").unwrap().unwrap()).unwrap(), vec![7; 21]);
+    assert_eq!(followed.find(b"b").unwrap(), Some(b));
 }

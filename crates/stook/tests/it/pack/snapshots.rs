@@ -77,7 +77,12 @@ impl Storage for Remote {
     fn list(&self) -> stook::Result<Vec<Entry>> {
         let mut all = self.inner.list()?;
         let gone = self.gone.lock().unwrap();
-        all.extend(gone.iter().map(|name| Entry { name: name.clone(), len: 100, kind: Kind::File }));
+        all.extend(gone.iter().map(|name| Entry {
+            name: name.clone(),
+            len: 100,
+            kind: Kind::File,
+            inode: None,
+        }));
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }

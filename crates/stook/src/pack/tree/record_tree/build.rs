@@ -2,6 +2,7 @@
 //! medium, and nodes get their numbers in it.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use bytes::Bytes;
 
@@ -35,6 +36,38 @@ pub(super) struct Built {
     pub(super) hidden: Hidden,
     /// Whether any record has extended attributes, or may have.
     pub(super) has_xattrs: bool,
+    pub(super) marks: Marks,
+}
+
+/// What distinguishes records of one pack from one another, also from those that another copy of it
+/// got: by the number of the node.
+#[derive(Debug, Default)]
+pub(super) struct Marks(Option<Vec<u64>>);
+
+impl Marks {
+    fn set(&mut self, id: NodeId, mark: u64) {
+        let (Some(marks), Ok(at)) = (&mut self.0, usize::try_from(id.get())) else { return };
+        if marks.len() <= at {
+            marks.resize(at + 1, 0);
+        }
+        if let Some(slot) = marks.get_mut(at) {
+            *slot = mark;
+        }
+    }
+
+    pub(super) fn get(&self, id: NodeId) -> Option<u64> {
+        let at = usize::try_from(id.get()).ok()?;
+        self.0.as_ref()?.get(at).copied().filter(|mark| *mark != 0)
+    }
+}
+
+/// When a record was put and where it lies. A backup that was restored, and written on, may have
+/// another with the same number at the same place; it was put at another time.
+fn mark_of(head: &RecordHead) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (head.segment, head.offset, head.sequence, head.time_ns, head.body_len).hash(&mut hasher);
+    // 0 is none.
+    hasher.finish() | 1
 }
 
 /// A hard link on its way into the table.
@@ -133,6 +166,7 @@ pub(super) struct Building<'p> {
     hidden: Hidden,
     has_xattrs: bool,
     links: Vec<PendingLink>,
+    marks: Marks,
 }
 
 impl<'p> Building<'p> {
@@ -148,12 +182,14 @@ impl<'p> Building<'p> {
             hidden: Hidden::default(),
             has_xattrs: false,
             links: Vec::new(),
+            marks: Marks::default(),
         }
     }
 
-    /// Reads the heads of all records.
-    pub(super) fn run(pack: &'p Pack) -> Result<Built> {
+    /// Reads the heads of all records, and marks them if that is wanted.
+    pub(super) fn run(pack: &'p Pack, is_marked: bool) -> Result<Built> {
         let mut all = Self::new(pack);
+        all.marks = Marks(is_marked.then(Vec::new));
         let mut entries = pack.keys_on_disk(&KeyRange::all(), &[]);
         let mut batch = Vec::with_capacity(BATCH_LEN);
         loop {
@@ -191,10 +227,13 @@ impl<'p> Building<'p> {
 
     fn add_batch(&mut self, batch: &[KeyEntry]) -> Result<()> {
         for (entry, head) in batch.iter().zip(self.pack.heads(batch)?) {
+            let mark = head.as_ref().ok().map(mark_of);
             match said_by(self.pack, &entry.key, head.map(|head| (head, entry.found)))? {
                 Said::Node { node, has_xattrs, .. } => {
                     self.has_xattrs |= has_xattrs;
-                    self.place(&entry.key, node);
+                    if let Some((id, mark)) = self.place(&entry.key, node).zip(mark) {
+                        self.marks.set(id, mark);
+                    }
                 }
                 Said::Link(link) => self.links.push(link),
                 Said::Lost => self.add_lost(&entry.key),
@@ -365,7 +404,7 @@ impl<'p> Building<'p> {
     }
 
     fn finish(self) -> Built {
-        let Self { pack, builder, keys, lost, mut hiding, mut hidden, has_xattrs, .. } = self;
+        let Self { pack, builder, keys, lost, mut hiding, mut hidden, has_xattrs, marks, .. } = self;
         // Asked now that the indexes were read.
         for damage in pack.snapshot.hiding() {
             if !hiding.contains(damage) {
@@ -384,6 +423,6 @@ impl<'p> Building<'p> {
             }
         }
         let has_xattrs = has_xattrs || !lost.is_empty();
-        Built { table, keys, lost, hiding, hidden, has_xattrs }
+        Built { table, keys, lost, hiding, hidden, has_xattrs, marks }
     }
 }

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use self::build::{Building, Built};
+use self::build::{Building, Built, Marks};
 use self::gather::RecordSupply;
 use self::names::shown_key;
 use self::put_off::PutOff;
@@ -85,6 +85,7 @@ pub struct RecordTree {
     hidden: Hidden,
     /// Heads that were not read yet.
     put_off: Option<PutOff>,
+    marks: Marks,
 }
 
 /// What is known of the names.
@@ -147,8 +148,24 @@ impl RecordTree {
     /// # Errors
     /// When reading is impossible at all. Damage costs what it hits.
     pub fn new(pack: Arc<Pack>) -> Result<Self> {
-        let built = Building::run(&pack)?;
+        let built = Building::run(&pack, false)?;
         Ok(Self::of(pack, built))
+    }
+
+    /// The same with 8 bytes more of each node, by which records are told apart from those that are
+    /// in their place in another state of the pack.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(in crate::pack::tree) fn marked(pack: Arc<Pack>) -> Result<Self> {
+        let built = Building::run(&pack, true)?;
+        Ok(Self::of(pack, built))
+    }
+
+    /// What only the record of this node has, in whatever state of the pack; `None` where it has no
+    /// record that could be read.
+    pub(in crate::pack::tree) fn mark(&self, id: NodeId) -> Option<u64> {
+        self.marks.get(id)
     }
 
     /// The same for trees of which not all may be asked, and that are wanted at once: only the
@@ -167,10 +184,10 @@ impl RecordTree {
     }
 
     fn of(pack: Arc<Pack>, built: Built) -> Self {
-        let Built { table, keys, lost, hiding, hidden, has_xattrs } = built;
+        let Built { table, keys, lost, hiding, hidden, has_xattrs, marks } = built;
         let path = table.path().to_path_buf();
         let known = RwLock::new(KnownNodes { table, keys, lost, has_xattrs });
-        Self { pack, path, known, hiding, hidden, put_off: None }
+        Self { pack, path, known, hiding, hidden, put_off: None, marks }
     }
 
     fn known(&self) -> RwLockReadGuard<'_, KnownNodes> {
