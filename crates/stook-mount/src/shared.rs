@@ -11,7 +11,7 @@ use stook::Error;
 use stook::names::escaped;
 use stook::pack::tree::Followed;
 use stook::stitch::MergedCache;
-use stook::tree::{Cursor, Kind, Node, NodeId, Page, Tree};
+use stook::tree::{Kind, Node, NodeId, Tree};
 
 use crate::attributes::{Numbers, Owner, SECTOR, attributes, errno_of};
 use crate::log::Log;
@@ -178,23 +178,10 @@ impl Shared {
         self.survey.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says what may hide names before anybody lists the tree: it is a failure of the listing of
-    /// the root. Of a tree that has put off reading heads, it is on the first page.
+    /// Says what may hide names before anybody lists the tree.
     pub(crate) fn say_what_hides_names(&self) {
-        let root = self.tree.root();
-        let is_outline = self.survey().is_some_and(|survey| survey.is_outline);
-        let (mut page, mut cursor) = (Page::new(), Some(Cursor::Start));
-        while let Some(from) = cursor.filter(|_| matches!(self.tree.kind(root), Ok(Kind::Directory))) {
-            cursor = match self.tree.list(root, &from, &mut page) {
-                Ok(next) => next.filter(|_| !is_outline),
-                Err(error) => {
-                    self.failed(root, &error);
-                    None
-                }
-            };
-            for failure in page.take_failures() {
-                self.failed(root, &failure);
-            }
+        for damage in self.tree.hiding() {
+            self.failed(self.tree.root(), &damage);
         }
     }
 
@@ -211,9 +198,7 @@ impl Shared {
 
     /// Reads what the tree has put off, while it is used.
     pub(crate) fn complete(&self) {
-        if self.mode != Mode::Live {
-            self.say_what_hides_names();
-        }
+        self.say_what_hides_names();
         if let Err(error) = self.tree.complete(&|| !self.is_ending.load(Ordering::Relaxed)) {
             self.failed(self.numbers.root, &error);
         }

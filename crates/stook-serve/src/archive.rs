@@ -197,6 +197,11 @@ fn lay_out(
     if opened.is_incomplete {
         return Err(NoArchive::Incomplete);
     }
+    // Whether it lies below this directory is not known.
+    let hiding = opened.tree.hiding();
+    if let Some(first) = hiding.first() {
+        return Err(NoArchive::Lacking(hiding.len(), stook::error::chain(first)));
+    }
     let (mut members, mut too_many) = (Members::new(), false);
     let listed = members.add((opened.tree.clone(), opened.is_on_disk), directory, b"", &mut |count| {
         too_many = count > MEMBERS_MAX;

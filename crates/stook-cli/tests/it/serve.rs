@@ -434,7 +434,8 @@ EOF";
     let serving = Serving::new(&place, &["p.stook"]);
     let of = "curl -fsS $URL | grep -q 'cannot be read'; curl -fsS ${URL}d/ > listed; grep -q file1 listed
         if grep -q file2 listed; then exit 1; fi; [ \"$(curl -sS -w '%{http_code}' -o body ${URL}d/file2)\" = 500 ]
-        [ \"$(curl -sS -w '%{http_code}' -o body \"${URL}?as=tar\")\" != 200 ]";
+        for of in '?as=tar' 'd/?as=tar' 'd/?as=zip'; do
+            [ \"$(curl -sS -w '%{http_code}' -o body \"$URL$of\")\" = 500 ]; grep -q 'would not be whole' body; done";
     script(&place, serving.url(), of);
     let (code, stderr) = serving.end();
     assert!(code == 1 && stderr.contains("stook: /: ") && stderr.contains("is damaged at"), "{stderr}");

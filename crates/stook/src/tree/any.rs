@@ -170,6 +170,12 @@ pub trait Tree: Send + Sync + fmt::Debug {
         self.open(id)?.holes()
     }
 
+    /// Damage that may hide names of which nothing is known, in any directory. It is among the
+    /// failures of the listing of the root.
+    fn hiding(&self) -> Vec<Error> {
+        Vec::new()
+    }
+
     /// Whether the bytes of a file come by requests to a server, which may take long, as far as
     /// that is known without any: who serves many does not let others wait for that.
     fn reads_by_request(&self, _id: NodeId) -> bool {

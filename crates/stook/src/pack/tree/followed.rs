@@ -415,6 +415,10 @@ impl Tree for Followed {
         true
     }
 
+    fn hiding(&self) -> Vec<Error> {
+        self.state().tree.hiding()
+    }
+
     fn open(&self, id: NodeId) -> crate::Result<Arc<dyn Source>> {
         let (state, own) = self.at(id)?;
         state.tree.open(own)

@@ -249,6 +249,10 @@ impl Tree for RoutedFiles {
         self.table.path_of(id)
     }
 
+    fn hiding(&self) -> Vec<Error> {
+        self.tree.hiding()
+    }
+
     fn link_target(&self, id: NodeId) -> Result<Vec<u8>> {
         self.tree.link_target(self.below(id)?)
     }

@@ -472,6 +472,10 @@ impl Tree for Union {
         }
     }
 
+    fn hiding(&self) -> Vec<Error> {
+        self.trees.iter().flat_map(|tree| tree.hiding()).collect()
+    }
+
     fn has_facts(&self) -> bool {
         self.trees.iter().any(|tree| tree.has_facts())
     }

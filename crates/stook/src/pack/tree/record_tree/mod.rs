@@ -325,7 +325,7 @@ impl Tree for RecordTree {
             page.fail_where(|id| lost.contains(&id).then(|| self.failure(id)));
         }
         if directory == self.root() && *from == Cursor::Start {
-            self.hiding.iter().cloned().for_each(|damage| page.push_failure(core_damage(damage)));
+            self.hiding().into_iter().for_each(|failure| page.push_failure(failure));
         }
         Ok(next)
     }
@@ -334,6 +334,10 @@ impl Tree for RecordTree {
         self.read_heads_of(std::iter::once(id))?;
         let node = self.known().table.node(id)?;
         if self.is_lost(id) { Err(self.failure(id)) } else { Ok(node) }
+    }
+
+    fn hiding(&self) -> Vec<crate::Error> {
+        self.hiding.iter().cloned().map(core_damage).collect()
     }
 
     fn outline(&self, name: &mut dyn FnMut(NodeId, &[u8])) -> Option<Outline> {
