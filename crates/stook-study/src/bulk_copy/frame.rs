@@ -6,22 +6,16 @@ use super::conclusions::CLAIMS;
 use super::published::{CHECKS, DETAILS, DISKS, DOCUMENT, LOCAL, MEMORY, OPTIONS, SYSTEMS};
 use super::ways::{PUBLISHED_BLOCK_BYTES, Way};
 use super::{Findings, Row};
-use crate::frame::{Beside, Contradiction, Elsewhere, Frame, Step, judged};
-
-const NONE: &str = "–";
+use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
 
 pub(super) fn frame(findings: &Findings) -> Frame {
     Frame {
         verdict: verdict(findings),
-        document: DOCUMENT,
         tables: tables(findings),
-        plots: Vec::new(),
         procedure: procedure(findings),
         conclusions: judged(&CLAIMS, findings),
-        contradictions: CONTRADICTIONS.into(),
         elsewhere: ELSEWHERE.into(),
-        environment: findings.environment.clone(),
-        facts: Vec::new(),
+        ..Frame::of(DOCUMENT, &CONTRADICTIONS, &findings.environment)
     }
 }
 
@@ -135,11 +129,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "the document itself shows what comes of that",
         ),
         Step::other("Windows, Robocopy, WSL", "Linux, cp", "not measured: none of them is here"),
-        Step::other(
-            "How many runs is not stated",
-            format!("{} rounds, every way in turn; medians", findings.rounds),
-            "a device drifts",
-        ),
+        Step::rounds(format!("{} rounds, every way in turn; medians", findings.rounds)),
     ]
 }
 

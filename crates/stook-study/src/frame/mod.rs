@@ -105,6 +105,11 @@ impl Step {
         Self { published, here: here.into(), differs_because: None }
     }
 
+    /// How often it is measured, where the document does not say how often it was.
+    pub(crate) fn rounds(here: String) -> Self {
+        Self::other("How many runs is not stated", here, "single figures are noise, and a device drifts")
+    }
+
     /// A step that is done otherwise here.
     pub fn other(published: &'static str, here: impl Into<String>, because: &'static str) -> Self {
         Self { published, here: here.into(), differs_because: Some(because) }
@@ -219,7 +224,30 @@ pub struct Frame {
     pub facts: Vec<(String, String)>,
 }
 
+/// In the place of a figure that was not measured, or is not printed.
+pub(crate) const NONE: &str = "–";
+
 impl Frame {
+    /// What a document says, and on what it is repeated; what was found is still to be added.
+    pub(crate) fn of(
+        document: Document,
+        contradictions: &[Contradiction],
+        environment: &Environment,
+    ) -> Self {
+        Self {
+            verdict: String::new(),
+            document,
+            tables: Vec::new(),
+            plots: Vec::new(),
+            procedure: Vec::new(),
+            conclusions: Vec::new(),
+            contradictions: contradictions.to_vec(),
+            elsewhere: Vec::new(),
+            environment: environment.clone(),
+            facts: Vec::new(),
+        }
+    }
+
     /// Number of conclusions of each verdict: that hold, that do not, that were not measured.
     pub fn counts(&self) -> [usize; 3] {
         let verdicts = [Verdict::Holds, Verdict::DoesNotHold, Verdict::NotMeasured];

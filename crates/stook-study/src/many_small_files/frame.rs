@@ -5,25 +5,18 @@ use stook::report::units;
 use super::conclusions::CLAIMS;
 use super::published::{DOCUMENT, READS, TEXT};
 use super::{FILES, Findings, PLAIN};
-use crate::frame::{Beside, Contradiction, Frame, Step, judged};
-
-const NONE: &str = "–";
+use crate::frame::{Beside, Contradiction, Frame, NONE, Step, judged};
 
 pub(super) fn frame(findings: &Findings) -> Frame {
     Frame {
         verdict: findings.verdict.clone(),
-        document: DOCUMENT,
         tables: vec![
             Beside::new(READS, ["Here"], |row| [here(findings, row)]),
             Beside::new(TEXT, ["Here"], |row| [sample(findings, row)]),
         ],
-        plots: Vec::new(),
         procedure: procedure(findings),
         conclusions: judged(&CLAIMS, &findings.found),
-        contradictions: CONTRADICTIONS.into(),
-        elsewhere: Vec::new(),
-        environment: findings.environment.clone(),
-        facts: Vec::new(),
+        ..Frame::of(DOCUMENT, &CONTRADICTIONS, &findings.environment)
     }
 }
 
@@ -109,11 +102,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "that disk is not here",
         ),
         Step::other("A program in Java", "This one, in Rust", "not yet measured from Java"),
-        Step::other(
-            "How many runs is not stated",
-            format!("{} rounds, every way in turn", findings.method.runs),
-            "a device drifts",
-        ),
+        Step::rounds(format!("{} rounds, every way in turn", findings.method.runs)),
     ]
 }
 

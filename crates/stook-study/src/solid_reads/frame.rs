@@ -6,22 +6,16 @@ use super::archives::{ARCHIVE_BYTES, Order, Shape};
 use super::conclusions::{CLAIMS, break_even};
 use super::published::{DISK, DOCUMENT, JOBS, NVME, SATA, TEXT};
 use super::{Findings, Job};
-use crate::frame::{Beside, Contradiction, Elsewhere, Frame, Step, judged};
-
-const NONE: &str = "–";
+use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
 
 pub(super) fn frame(findings: &Findings) -> Frame {
     Frame {
         verdict: verdict(findings),
-        document: DOCUMENT,
         tables: tables(findings),
-        plots: Vec::new(),
         procedure: procedure(findings),
         conclusions: judged(&CLAIMS, findings),
-        contradictions: CONTRADICTIONS.into(),
         elsewhere: ELSEWHERE.into(),
-        environment: findings.environment.clone(),
-        facts: Vec::new(),
+        ..Frame::of(DOCUMENT, &CONTRADICTIONS, &findings.environment)
     }
 }
 
@@ -146,11 +140,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             findings.cold.clone(),
             "real files are read through the page cache",
         ),
-        Step::other(
-            "How many runs is not stated",
-            format!("{} rounds; medians", findings.rounds),
-            "single figures are noise",
-        ),
+        Step::rounds(format!("{} rounds; medians", findings.rounds)),
     ]
 }
 

@@ -6,22 +6,17 @@ use super::conclusions::CLAIMS;
 use super::published::{DOCUMENT, MEMORY, NEED, PLOTS, PYTHON, READS, THREADS};
 use super::work::{NEED_BLOCK_BYTES, NEED_BLOCKS, NEED_STRIDE_BYTES, TOTAL_BYTES, Work};
 use super::{Findings, row};
-use crate::frame::{Beside, Contradiction, Elsewhere, Frame, Step, judged};
-
-const NONE: &str = "–";
+use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
 
 pub(super) fn frame(findings: &Findings) -> Frame {
     Frame {
         verdict: verdict(findings),
-        document: DOCUMENT,
         tables: tables(findings),
         plots: PLOTS.into(),
         procedure: procedure(findings),
         conclusions: judged(&CLAIMS, findings),
-        contradictions: CONTRADICTIONS.into(),
         elsewhere: ELSEWHERE.into(),
-        environment: findings.environment.clone(),
-        facts: Vec::new(),
+        ..Frame::of(DOCUMENT, &CONTRADICTIONS, &findings.environment)
     }
 }
 
@@ -107,11 +102,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "From Rust; svfsc from Python beside it where it is installed",
             "not yet measured from Python",
         ),
-        Step::other(
-            "How often each figure is taken is not stated",
-            format!("The median of {} rounds", findings.rounds),
-            "single figures are noise",
-        ),
+        Step::rounds(format!("The median of {} rounds", findings.rounds)),
     ]
 }
 

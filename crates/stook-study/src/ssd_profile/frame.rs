@@ -5,23 +5,18 @@ use stook::report::units::{bytes_binary, significant};
 use super::cells::{Cell, Part, Profile};
 use super::published::{self, BLOCKS, DEPTHS, MIXES, TEXT};
 use super::{Findings, page};
-use crate::frame::{Beside, Contradiction, Frame, Plot, Step};
+use crate::frame::{Beside, Contradiction, Frame, NONE, Plot, Step};
 use crate::text::duration_s;
-
-const NONE: &str = "–";
 
 pub(super) fn frame(findings: &Findings) -> Frame {
     Frame {
         verdict: findings.verdict.clone(),
-        document: published::DOCUMENT,
         tables: tables(findings),
         plots: PLOTS.into(),
         procedure: procedure(findings),
         conclusions: findings.conclusions.clone(),
-        contradictions: CONTRADICTIONS.into(),
-        elsewhere: Vec::new(),
-        environment: findings.environment.clone(),
         facts: page::facts(&findings.result),
+        ..Frame::of(published::DOCUMENT, &CONTRADICTIONS, &findings.environment)
     }
 }
 

@@ -13,10 +13,8 @@ use super::cells::{Cell, Part, whole};
 use super::plan::{MAP_BLOCKS, MAP_DEPTHS};
 use super::states::sign;
 use super::summary::size;
+use crate::frame::NONE;
 use crate::text::duration_s;
-
-/// The text for missing figures.
-const NONE: &str = "–";
 
 /// A figure as text, if it is there.
 fn or_none<T>(figure: Option<T>, text: impl FnOnce(T) -> String) -> String {
