@@ -164,7 +164,7 @@ pub fn write_data(
 
 /// Bytes of a file from a multiple of 8 on: the same for the same number, and nothing that could be
 /// compressed.
-fn fill(number: u64, from: u64, len: u64, body: &mut Vec<u8>) {
+pub(crate) fn fill(number: u64, from: u64, len: u64, body: &mut Vec<u8>) {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     // Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (2014), the mixing of
     // SplitMix64.

@@ -225,7 +225,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     sample::prepare_work(&args.work)?;
     let name = |kind: &str| args.work.join(format!("{}.{kind}", SAMPLE.name()));
-    let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
+    let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook"), numbered: None };
     let sections = if args.only.is_empty() { &ALL[..] } else { &args.only };
     let segments = match sections {
         // These make what they need.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use stook::report::stats::{PairedRatio, Summary};
 use stook::report::units;
 
-use super::readers::{Amount, Data, LARGE_BUFFER_LEN, Reader};
+use super::readers::{Amount, Data, LARGE_BUFFER_LEN, Reader, read_plain};
 use super::{FILES, LIMIT, PLAIN, Row, plain};
 use crate::Hooks;
 use crate::cold::{Cold, Next};
@@ -41,7 +41,8 @@ impl Way {
     pub(super) fn row(&self, files: &[f64], limit: &[f64]) -> anyhow::Result<Row> {
         let seconds = self.seconds();
         let summary = Summary::of(&seconds)?;
-        let reads_the_pack = !matches!(self.reader, Some(Reader::Files { .. } | Reader::Plain { .. }));
+        let reads_the_pack =
+            !matches!(self.reader, Some(Reader::Files { .. } | Reader::Numbered | Reader::Plain { .. }));
         Ok(Row {
             label: self.label.clone(),
             reader: self.reader,
@@ -78,7 +79,7 @@ impl Bench {
             pack_bytes +=
                 std::fs::metadata(file).with_context(|| format!("cannot look at {}", file.display()))?.len();
         }
-        let (records, bytes) = plain::read(&data.plain, LARGE_BUFFER_LEN, |_, _, _| {})?;
+        let (records, bytes) = read_plain(&data, LARGE_BUFFER_LEN, |_, _, _| {})?;
         let cold = match keep_caches {
             true => Cold::Files("they were to be left alone".to_owned()),
             false => Cold::detect(),
@@ -189,7 +190,8 @@ impl Bench {
 
 /// The ways in the order in which a round takes them: the limit is between the two that are
 /// compared with it.
-pub(super) fn ways(best: usize, bytes: u64, pack_bytes: u64) -> Vec<Way> {
+pub(super) fn ways(best: usize, bench: &Bench) -> Vec<Way> {
+    let (bytes, pack_bytes) = (bench.expected.bytes, bench.pack_bytes);
     let way = |reader: Reader| Way {
         reader: Some(reader),
         label: reader.label(),
@@ -197,13 +199,15 @@ pub(super) fn ways(best: usize, bytes: u64, pack_bytes: u64) -> Vec<Way> {
         bytes,
         returned: None,
     };
-    vec![
-        way(FILES),
+    let mut ways = vec![way(FILES)];
+    ways.extend(bench.data.numbered.map(|_| way(Reader::Numbered)));
+    ways.extend([
         way(Reader::Files { threads: best }),
         way(PLAIN),
         way(Reader::Plain { buffer_bytes: LARGE_BUFFER_LEN }),
         way(Reader::PackStream),
         Way { reader: None, label: LIMIT.to_owned(), runs: Vec::new(), bytes: pack_bytes, returned: None },
         way(Reader::PackMemory),
-    ]
+    ]);
+    ways
 }

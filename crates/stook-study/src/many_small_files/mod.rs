@@ -8,6 +8,7 @@
 pub mod conclusions;
 mod frame;
 mod measure;
+mod numbered;
 mod page;
 pub mod plain;
 pub mod published;
@@ -161,8 +162,11 @@ impl Study for ManySmallFiles {
     fn check(&self) -> anyhow::Result<()> {
         match &self.tree {
             Some(tree) => check_given(tree, &self.work),
-            None => sample::check_space(&self.work, self.planned().1)
-                .context("the sample of --files of --size does not fit"),
+            None => {
+                numbered::check(self.sample)?;
+                sample::check_space(&self.work, self.planned().1)
+                    .context("the sample of --files of --size does not fit")
+            }
         }
     }
 
@@ -173,7 +177,7 @@ impl Study for ManySmallFiles {
         let (best, readers_tried) = bench.best_readers(hooks)?;
         Ok(State {
             started,
-            ways: ways(best, bench.expected.bytes, bench.pack_bytes),
+            ways: ways(best, &bench),
             bench,
             best,
             readers_tried,
@@ -218,7 +222,8 @@ impl Study for ManySmallFiles {
         let cpu_s = |taken: &Taken| taken.user_cpu_s + taken.system_cpu_s;
         let found = Found {
             files: returned.records,
-            files_s: row(Some(FILES))?.seconds,
+            // As published, where they have numbers.
+            files_s: row(Some(Reader::Numbered)).or_else(|_| row(Some(FILES)))?.seconds,
             files_parallel_s: row(Some(parallel))?.seconds,
             readers: best,
             plain_s: plain.seconds,
@@ -311,7 +316,11 @@ fn makes(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let name = name.strip_suffix(".partial").unwrap_or(name);
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let sample = |stem: &str| stem.split_once('x').is_some_and(|(files, size)| number(files) && number(size));
+    // Those of versions that had another sample, too.
+    let sample = |stem: &str| {
+        let stem = stem.strip_suffix("-numbered").unwrap_or(stem);
+        stem.split_once('x').is_some_and(|(files, size)| number(files) && number(size))
+    };
     match name.rsplit_once('.') {
         Some(("study", "json" | "html")) | Some(("given", "plain" | "stook")) => true,
         Some((stem, "tree" | "plain" | "stook")) => sample(stem),
@@ -330,7 +339,7 @@ impl ManySmallFiles {
                 tree.display()
             ),
             None => format!(
-                "{} files of {} bytes, two directories deep, with pseudo-random bytes",
+                "{} files of {} pseudo-random bytes after their number and length, ten in a directory",
                 units::count(self.sample.files),
                 units::count(self.sample.size)
             ),
@@ -340,8 +349,9 @@ impl ManySmallFiles {
     /// The data that will be made for a sample, and the space that it takes in addition to existing
     /// data.
     fn planned(&self) -> (Data, u64) {
-        let name = |kind: &str| self.work.join(format!("{}.{kind}", self.sample.name()));
-        let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook") };
+        let name = |kind: &str| self.work.join(format!("{}.{kind}", numbered::name(self.sample)));
+        let numbered = Some(self.sample.files);
+        let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook"), numbered };
         let missing = [&data.tree, &data.plain, &data.pack].into_iter().filter(|path| !path.exists()).count();
         // A file system takes some more than the bytes of small files.
         let needed = self.sample.bytes().saturating_mul(missing as u64).saturating_mul(5) / 4;
@@ -362,13 +372,17 @@ impl ManySmallFiles {
                     sample.size,
                     work.display()
                 ));
-                sample.tree(work, || hooks.check())?;
+                numbered::make_tree(&data.tree, sample, || hooks.check())?;
+            }
+            if !data.plain.exists() {
+                hooks.note(&format!("Writing them into one file, {}", data.plain.display()));
+                numbered::write(&data.plain, sample, || hooks.check())?;
             }
             make_rest(&data, hooks)?;
             return Ok(data);
         };
-        let data =
-            Data { tree: tree.clone(), plain: work.join("given.plain"), pack: work.join("given.stook") };
+        let (plain, pack) = (work.join("given.plain"), work.join("given.stook"));
+        let data = Data { tree: tree.clone(), plain, pack, numbered: None };
         // The user's tree may have changed since.
         sample::remove(&data.plain)?;
         sample::remove(&data.pack)?;
@@ -399,6 +413,7 @@ mod tests {
     fn only_names_that_are_given_here_count_as_made_here() {
         for name in [
             "50000x20000.tree",
+            "50000x20000-numbered.tree",
             "1x0.plain",
             "1x0.stook.partial",
             "given.stook",

@@ -72,6 +72,7 @@ fn tone(row: &Row) -> Tone {
 fn detail(row: &Row) -> &'static str {
     match row.reader {
         Some(FILES) => "one file after the other",
+        Some(Reader::Numbered) => "as published: one file after the other",
         Some(Reader::Files { .. }) => "the best number of those tried",
         Some(Reader::Plain { buffer_bytes: PUBLISHED_BUFFER_LEN }) => "as published: no index, no checksum",
         Some(Reader::Plain { .. }) => "no index, no checksum",

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use stook::pack::{Loaded, OpenOptions, Pack, ScanOptions};
 use stook::walk::read_tree;
 
-use super::plain;
+use super::{numbered, plain};
 use crate::digest::{Digest, Fingerprint};
 use crate::meter::Taken;
 
@@ -26,6 +26,8 @@ pub struct Data {
     pub plain: PathBuf,
     /// A pack.
     pub pack: PathBuf,
+    /// How many there are, where they are those of the published study, by their numbers.
+    pub numbered: Option<u64>,
 }
 
 /// A way of reading.
@@ -37,6 +39,8 @@ pub enum Reader {
         /// Threads; 1 is a program that does nothing clever.
         threads: usize,
     },
+    /// The loose files, opened one after the other by their numbers, as published.
+    Numbered,
     /// The plain file, from begin to end.
     Plain {
         /// Bytes of one read.
@@ -61,7 +65,7 @@ impl Reader {
     /// Where it reads.
     pub fn path<'a>(&self, data: &'a Data) -> &'a Path {
         match self {
-            Self::Files { .. } => &data.tree,
+            Self::Files { .. } | Self::Numbered => &data.tree,
             Self::Plain { .. } => &data.plain,
             Self::PackStream | Self::PackMemory => &data.pack,
         }
@@ -72,6 +76,7 @@ impl Reader {
         match self {
             Self::Files { threads: 1 } => "Files, one reader".to_owned(),
             Self::Files { threads } => format!("Files, {threads} readers"),
+            Self::Numbered => "Files, by their numbers".to_owned(),
             Self::Plain { buffer_bytes } if *buffer_bytes >= 1 << 20 => {
                 format!("Plain file, {} MiB reads", buffer_bytes >> 20)
             }
@@ -118,8 +123,13 @@ impl Reader {
                     read_tree([&data.tree], threads, |piece| take(piece.key, piece.offset, piece.data))?;
                 Ok(Amount { records: summary.files, bytes: summary.bytes_read })
             }
+            Self::Numbered => {
+                let files = data.numbered.context("the files have no numbers")?;
+                let (records, bytes) = numbered::read_files(&data.tree, files, take)?;
+                Ok(Amount { records, bytes })
+            }
             Self::Plain { buffer_bytes } => {
-                let (records, bytes) = plain::read(&data.plain, buffer_bytes, take)?;
+                let (records, bytes) = read_plain(data, buffer_bytes, take)?;
                 Ok(Amount { records, bytes })
             }
             Self::PackStream => stream(&data.pack, take),
@@ -132,6 +142,21 @@ impl Reader {
                 Ok(Amount { records: loaded.len() as u64, bytes: loaded.body_bytes() })
             }
         }
+    }
+}
+
+/// Reads the plain file of the data.
+///
+/// # Errors
+/// Returns an error if reading fails, or it ends within a record.
+pub(super) fn read_plain(
+    data: &Data,
+    buffer_len: usize,
+    take: impl FnMut(&[u8], u64, &[u8]),
+) -> anyhow::Result<(u64, u64)> {
+    match data.numbered {
+        Some(files) => numbered::read(&data.plain, files, buffer_len, take),
+        None => plain::read(&data.plain, buffer_len, take),
     }
 }
 
