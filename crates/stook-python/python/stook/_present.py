@@ -309,6 +309,8 @@ def _said(lines: list[str]) -> str:
         return f"argument '{_argument(option)}': {why}{given}"
     for of_options, of_arguments in [
         (f"--token, --token-file or {_TOKEN_VARIABLE}, or --public,", "'token', or 'public',"),
+        (f"{_TOKEN_VARIABLE} gives an", "argument 'token': it is an"),
+        (f"{_TOKEN_VARIABLE} gives", "'token' gives"),
         ("--cache-dir, --cache-size and --whole-file", "'cache' and 'whole_file'"),
     ]:
         text = text.replace(of_options, of_arguments)
@@ -514,12 +516,7 @@ def serve(
     arguments += _fetching(cache, whole_file)
     path, environment = path_argument("source", source), _environment(settings)
     if token is not None:
-        if not _text("token", token):
-            raise InvalidError("argument 'token': it is empty, and keeps nobody out")
-        if public:
-            raise InvalidError("argument 'public': it is for serving without a token, and one is given")
-        # Not among the arguments, which every user can list.
-        environment[_TOKEN_VARIABLE] = token
+        environment[_TOKEN_VARIABLE] = _text("token", token)
     try:
         running = Running([*arguments, "--", path], environment, shown_in(path))
     except Refused as refused:
