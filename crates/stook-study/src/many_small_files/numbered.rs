@@ -36,7 +36,7 @@ pub(super) fn check(sample: Sample) -> anyhow::Result<()> {
     let most = i32::MAX as u64;
     ensure!(
         sample.files <= most && sample.size <= most,
-        "a record of the published study has numbers of 31 bits: {} files of {} bytes are too much",
+        "a record of the published study has numbers of 31 bits: --files {} or --size {} is too much",
         sample.files,
         sample.size
     );
