@@ -219,8 +219,12 @@ impl Shared {
         }
         let begun = Instant::now();
         let bytes = self.source(id, handle).and_then(|source| {
-            let range = within(&*source, offset, u64::from(size));
-            range.map_or_else(|| Ok(Bytes::new()), |range| read(&*source, range))
+            let Some(range) = within(&*source, offset, u64::from(size)) else { return Ok(Bytes::new()) };
+            let around = self.pusher.as_ref().map(|pusher| &pusher.around);
+            match around.and_then(|around| Some((around, around.unit(&*source, range)?))) {
+                Some((around, unit)) => Ok(around.give(id, unit, read(&*source, unit)?, range)),
+                None => read(&*source, range),
+            }
         });
         bytes.map_err(|error| {
             let errno = self.unreadable(id, &error);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::follow;
 use crate::log::{Log, Say};
 use crate::mountpoint::{self, Entry, missing_helper};
 use crate::opened::Opened;
-use crate::push::{self, Pusher, SMALL_MAX, Wake};
+use crate::push::{self, Pusher, SMALL_MAX, Woken};
 use crate::shared::{Shared, Stalled};
 use crate::snapshots::Snapshots;
 use crate::status::{Counters, Mode, Status};
@@ -205,7 +205,7 @@ impl Mounted {
         shared: Arc<Shared>,
         kind: Kind,
         mountpoint: &Path,
-        (options, woken): (&MountOptions, Receiver<Wake>),
+        (options, woken): (&MountOptions, Woken),
     ) -> io::Result<Self> {
         let MountOptions { allow_other, no_exec, .. } = *options;
         let device = Attach { mountpoint, source: &shared.source, kind, allow_other, no_exec }.mount()?;
@@ -229,11 +229,11 @@ impl Mounted {
         shared: &Arc<Shared>,
         notifier: &Notifier,
         options: &MountOptions,
-        woken: Receiver<Wake>,
+        woken: Woken,
     ) -> io::Result<Beside> {
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (pushing, pushes) = (shared.clone(), notifier.clone());
-        let mut threads = vec![named("stook-push").spawn(move || push::run(&pushing, &woken, &pushes))?];
+        let mut threads = vec![named("stook-push").spawn(move || push::run(&pushing, woken, &pushes))?];
         let completing = shared.clone();
         threads.push(named("stook-complete").spawn(move || completing.complete())?);
         let watching = shared.clone();

@@ -15,6 +15,7 @@
 //! have is read ahead meanwhile ([`Ahead`]).
 
 mod ahead;
+mod around;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -28,6 +29,7 @@ use stook::engine::Backend;
 use stook::tree::{GatherOptions, Gathered, NodeId};
 
 use self::ahead::Ahead;
+pub(crate) use self::around::{Around, Unit};
 use crate::listing::{Content, contents_of};
 use crate::shared::Shared;
 use crate::status::count;
@@ -58,6 +60,14 @@ pub(crate) struct Pusher {
     state: Mutex<State>,
     wake: SyncSender<Wake>,
     ahead: Ahead,
+    pub(crate) around: Around,
+}
+
+/// What the threads of a pusher wait on.
+#[derive(Debug)]
+pub(crate) struct Woken {
+    wakes: Receiver<Wake>,
+    units: Receiver<Option<Unit>>,
 }
 
 /// What the thread waits for.
@@ -144,9 +154,11 @@ impl State {
 
 impl Pusher {
     /// With what its thread waits on.
-    pub(crate) fn new() -> (Self, Receiver<Wake>) {
-        let (wake, woken) = sync_channel(WAITING_MAX);
-        (Self { state: Mutex::default(), wake, ahead: Ahead::default() }, woken)
+    pub(crate) fn new() -> (Self, Woken) {
+        let (wake, wakes) = sync_channel(WAITING_MAX);
+        let (around, units) = Around::new();
+        let pusher = Self { state: Mutex::default(), wake, ahead: Ahead::default(), around };
+        (pusher, Woken { wakes, units })
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -218,6 +230,7 @@ impl Pusher {
         self.state().is_stopping = true;
         // It may have ended by itself; where it has no room for more, it looks before each.
         self.wake(Wake::Stop);
+        self.around.stop();
     }
 
     /// Where a window begins, and how many directories it may have.
@@ -246,12 +259,13 @@ impl Pusher {
 }
 
 /// Pushes until the mount has ended.
-pub(crate) fn run(shared: &Shared, woken: &Receiver<Wake>, notifier: &Notifier) {
+pub(crate) fn run(shared: &Shared, Woken { wakes, units }: Woken, notifier: &Notifier) {
     let Some(pusher) = &shared.pusher else { return };
     let (listed, followed) = sync_channel(WAITING_MAX);
     std::thread::scope(|scope| {
         scope.spawn(move || ahead::run(shared, pusher, &followed));
-        while let Ok(wake) = woken.recv() {
+        scope.spawn(move || around::run(shared, &units, notifier, || pusher.state().is_stopping));
+        while let Ok(wake) = wakes.recv() {
             if pusher.state().is_stopping {
                 break;
             }

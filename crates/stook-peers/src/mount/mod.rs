@@ -1,9 +1,11 @@
 //! Mounts beside ext4 with the loose files, and beside other file systems of one file: find·cat,
-//! tar, cp, grep, random reads and one large file; and an archive that a folder changes.
+//! tar, cp, grep, random reads and one large file; compressed archives beside programs that mount
+//! them; and an archive that a folder changes.
 //!
 //! Everything is mounted before it is measured and unmounted afterwards, so nothing of it is in
 //! memory; mounting is a figure of its own. Peers that are not installed are left out, and said so.
 
+mod compressed;
 mod routed;
 mod systems;
 
@@ -34,7 +36,7 @@ pub(crate) struct Args {
     /// The program under test
     #[arg(long, default_value = "target/release/stook")]
     stook: PathBuf,
-    /// Only these jobs: find, tar, cp, grep, warm, random, dd, mmap, routed
+    /// Only these jobs: find, tar, cp, grep, warm, random, dd, mmap, compressed, routed
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Only Stook and ext4
@@ -157,7 +159,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         systems.iter().try_for_each(|system| sample::remove(&system.file(&place)))?;
         sample::remove(&place.tree)?;
     }
-    if args.only.is_empty() || args.only.iter().any(|name| name == routed::NAME) {
+    let is_wanted = |wanted: &str| args.only.is_empty() || args.only.iter().any(|name| name == wanted);
+    if is_wanted(compressed::NAME) {
+        let place =
+            Place { work: work.clone(), tree: work.clone(), stook: stook.clone(), name: String::new() };
+        compressed::run(&place, &systems, &cold, (usize::try_from(args.rounds)?, &mut results))?;
+    }
+    if is_wanted(routed::NAME) {
         routed::run(work, stook, &cold, (usize::try_from(args.rounds)?, &mut results))?;
     }
     if let Some(out) = &args.out {
@@ -229,10 +237,11 @@ fn measure(
     let section = format!("{} of {}", job.name, place.name);
     let ways = systems.iter().map(|system| {
         Way::warm(system.name(), move || {
-            place.prepare(cold)?;
-            let mounted = system.mount(place)?;
+            // Before caches are emptied: what is removed is written for seconds after that.
             sample::remove(&place.target())?;
             std::fs::create_dir(place.target())?;
+            place.prepare(cold)?;
+            let mounted = system.mount(place)?;
             let mut command = Command::new("bash");
             command
                 .args(["-euo", "pipefail", "-c", job.script, "bash"])

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
-use stook_study::environment::version_of;
 
 use super::Place;
 
@@ -51,7 +50,9 @@ impl System {
             _ if matches!(system, Self::Loose | Self::Stook) => true,
             _ if without_peers => false,
             Some((program, argument)) => {
-                let is_here = version_of(program, argument).is_some();
+                // Some end with a failure where they are asked for their version.
+                let asked = Command::new(program).arg(argument).stdin(Stdio::null()).output();
+                let is_here = asked.is_ok();
                 if !is_here {
                     eprintln!("{program} is not installed: {} is left out", system.name());
                 }
@@ -146,10 +147,15 @@ impl System {
 
     /// Mounts it; nothing of it is in memory that was not before.
     pub(super) fn mount(self, place: &Place) -> anyhow::Result<Mounted<'_>> {
-        let (file, mountpoint) = (self.file(place), place.mountpoint());
-        if self == Self::Loose {
-            return Ok(Mounted { system: self, place, path: place.tree.clone() });
+        match self {
+            Self::Loose => Ok(Mounted { system: self, place, path: place.tree.clone() }),
+            _ => self.mount_file(&self.file(place), place),
         }
+    }
+
+    /// Mounts any file that it can.
+    pub(super) fn mount_file<'a>(self, file: &Path, place: &'a Place) -> anyhow::Result<Mounted<'a>> {
+        let mountpoint = place.mountpoint();
         std::fs::create_dir_all(&mountpoint)?;
         let mut command = match self {
             Self::Stook => {
@@ -176,7 +182,7 @@ impl System {
             }
             Self::Loose => bail!("loose files are not mounted"),
         };
-        ended(command.arg(&file).arg(&mountpoint))?;
+        ended(command.arg(file).arg(&mountpoint))?;
         // Some return before they can be used.
         let is_there = || std::fs::read_dir(&mountpoint).is_ok_and(|mut entries| entries.next().is_some());
         for _ in 0..600 {

@@ -1,6 +1,7 @@
 //! `stook mount`: what other programs see, and what becomes of mounts that are used, killed and
 //! damaged.
 
+mod around;
 mod calls;
 mod cargo;
 mod compressed;
