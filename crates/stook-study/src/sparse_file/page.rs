@@ -40,8 +40,8 @@ pub(super) fn page(findings: &Findings) -> Page {
         .section("How it was measured", vec![Block::Text(format!(
             "Each figure is the median of {}. Every write compares what it overlaps; every read touches what it reads, for \
              eviction. A question about few blocks is asked so often that they are 131,072 together, and its time is that of \
-             one. What was written is read back once, from Python, too, and ranges are counted: one where blocks touch, as \
-             many as blocks where they do not.",
+             one. What was written is read back once, from Python, too; from Rust ranges are counted: one where blocks touch, \
+             as many as blocks where they do not.",
             units::count_of(findings.rounds as u64, "round", "rounds"),
         ))])
 }
