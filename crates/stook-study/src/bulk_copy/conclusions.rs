@@ -101,7 +101,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 16] = [
     Claim {
         section: "Local tests, Benchmarking is hard",
         published: "Outliers at which twice the rate does not fit through the link came from memory, and are to be ignored.",
-        check: "A copy whose source is in memory is above 100%. Here such copies are marked, and decide nothing else.",
+        check: "A copy whose source is in memory is above 100%. Here such copies are marked, and none is called the best.",
         there: || {
             let twice = CHECKS.number(2, 1).unwrap_or(f64::NAN) * 2.0 / 600.0;
             (Verdict::of(twice > 1.0), format!("{:.0}% of 600 MB/s.", twice * 100.0))
