@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::{PoisonError, RwLock};
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 use stook::extent::ByteRange;
@@ -94,8 +96,10 @@ impl Plan {
                 scope.spawn(move || self.calls(file, numbers, &mut bytes.to_vec()))
             });
             let running: Vec<_> = start.collect();
-            // A thread that panicked has reported it.
-            running.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+            let joined = |thread: ScopedJoinHandle<'_, Result<(), SparseError>>| {
+                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            running.into_iter().try_for_each(joined)
         })
     }
 }
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn blocks_that_should_touch_and_do_not_are_found() {
-        let mut ran = Work::WriteJoined { block_bytes: 64 }.plan().unwrap().run().unwrap();
+        let ran = Work::WriteJoined { block_bytes: 64 }.plan().unwrap().run().unwrap();
         ran.check().unwrap();
         // The same bytes with more of them, far away.
         ran.files[0].write(1 << 30, b"more", OnDifference::Error).unwrap();
