@@ -196,7 +196,7 @@ const CONTRADICTIONS: [Contradiction; 9] = [
     Contradiction {
         section: "Additional details",
         says: "295.218 MB/s are 105% of the 280 MB/s on the card, which gives more than it promises",
-        but: "in MiB/s, which it prints beside, they are 100.5% of 280: which of the two the card means is not said",
+        but: "in MiB/s, which it prints beside, they are 100.6% of 280: which of the two the card means is not said",
     },
     Contradiction {
         section: "Additional details",
