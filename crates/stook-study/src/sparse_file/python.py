@@ -12,13 +12,14 @@ sys.path = [entry for entry in sys.path if entry]
 
 
 def package(name):
-    """What makes an empty file, what memory it counts, its version, and whether it is slow on purpose."""
+    """What makes an empty file, the memory that it counts, its version, and whether it is a debug build."""
     if name == "svfsc":
         import importlib.metadata
 
         import svfsc
 
-        return lambda: svfsc.cSVF("study"), lambda file: file.size_of(), importlib.metadata.version("svfsc"), False
+        version = importlib.metadata.version("svfsc")
+        return lambda: svfsc.cSVF("study"), lambda file: file.size_of(), version, False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import stook
@@ -80,7 +81,8 @@ def run(make, plan):
         each = calls["count"] // count if threads["share"] == "part" else calls["count"]
         first = [number * each if threads["share"] == "part" else 0 for number in range(count)]
         takers = files if is_own else files * count
-        work = [(getattr(file, plan["call"]), positions(calls, at, each), argument) for file, at in zip(takers, first)]
+        calls_of = [positions(calls, at, each) for at in first]
+        work = [(getattr(file, plan["call"]), at, argument) for file, at in zip(takers, calls_of)]
         return files, in_threads(work), None
     call, at = getattr(files[0], plan["call"]), positions(calls)
     began = time.perf_counter()
