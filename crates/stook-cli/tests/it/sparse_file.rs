@@ -59,7 +59,11 @@ fn everything_is_measured_from_rust_and_from_python_and_what_is_not_there_says_w
     documented("study", &result);
     let data = &result["data"];
     assert_eq!(data["stook_python"]["version"], "0.0.test");
-    assert!(data["svfsc"]["left_out"].as_str().unwrap().contains("left out by this test"), "{}", data["svfsc"]);
+    assert!(
+        data["svfsc"]["left_out"].as_str().unwrap().contains("left out by this test"),
+        "{}",
+        data["svfsc"]
+    );
     for row in data["rows"].as_array().unwrap() {
         let is_native = matches!(row["work"].as_str().unwrap(), "locks" | "read_one_lock");
         assert_eq!(row["python_s"].is_null(), is_native, "{row}");
