@@ -12,7 +12,7 @@ sys.path = [entry for entry in sys.path if entry]
 
 
 def package(name):
-    """What makes an empty file, the memory that it counts, its version, and if it is a debug build."""
+    """What makes an empty file, its memory, its version, and whether that is a debug build."""
     if name == "svfsc":
         import importlib.metadata
 
