@@ -155,6 +155,31 @@ def test_study_gives_a_page(tmp_path: Path) -> None:
         stook.study("sparse-file", options=["--nothing"])
 
 
+def test_the_study_of_sparse_files_makes_its_calls_with_this_package() -> None:
+    script = (ROOT / "crates/stook-study/src/sparse_file/python.py").read_text()
+    blocks = {"count": 64, "stride": 9, "len": 8}
+    plan = {"before": None, "call": "write", "calls": blocks, "repeats": 1, "threads": None}
+    questions: list[dict[str, Any]] = [
+        {"plan": plan, "check": True},
+        {"plan": {**plan, "before": blocks, "call": "read"}, "check": True},
+        {"plan": {**plan, "before": blocks, "call": "need", "repeats": 3}, "check": True},
+        *({"plan": {**plan, "threads": {"count": 4, "share": share}}, "check": True} for share in ("all", "part", "own")),
+        {"hold": blocks},
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, "stook"],
+        input="".join(json.dumps(question) + "\n" for question in questions),
+        capture_output=True, text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    greeting, *answers = map(json.loads, ended.stdout.splitlines())
+    assert greeting["version"] == stook.__version__
+    *times, memory = answers
+    assert len(times) == 6 and all(time["took_s"] > 0 for time in times)
+    assert [time["idle_s"] is None for time in times] == [False, False, False, True, True, True]
+    assert memory["memory_bytes"] >= 64 * 8
+
+
 def test_the_studies_are_those_of_the_command_line() -> None:
     shown = subprocess.run([sys.executable, "-m", "stook", "study", "--help"], capture_output=True, text=True, check=True)
     commands = shown.stdout.split("Commands:")[1].split("Options:")[0]

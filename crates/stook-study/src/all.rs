@@ -42,7 +42,7 @@ pub struct All {
     pub size_bytes: u64,
     /// How long each cell of the SSD is measured in each round.
     pub time_s: f64,
-    /// The Python in which svfsc is looked for.
+    /// The Python in which stook and svfsc are looked for.
     pub python: String,
     /// Whether the caches of other programs are left alone.
     pub keep_caches: bool,

@@ -4,6 +4,7 @@
 mod archive;
 mod archive_checksums;
 mod bench;
+mod bulk_copy;
 mod cat;
 mod check;
 mod compact;
@@ -32,6 +33,7 @@ mod rm;
 mod roundtrip;
 mod serve;
 mod shell;
+mod sparse_file;
 mod ssd_profile;
 mod stitch;
 mod study;

@@ -5,6 +5,7 @@
 
 mod below;
 mod bench;
+mod bulk_copy;
 mod cache;
 mod copies;
 mod copy;

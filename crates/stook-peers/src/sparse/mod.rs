@@ -16,11 +16,11 @@ use anyhow::{Context as _, bail};
 use stook_study::environment::{Environment, version_of};
 use stook_study::meter::Taken;
 use stook_study::sample;
-use stook_study::sparse_file::svfsc::Svfsc;
 
 use self::groups::{Group, Row};
 use self::memory::{Case, Holder};
 use self::plain::Plain;
+use self::svfsc::Svfsc;
 use crate::result::{Results, Series, Target};
 
 /// Flags of the comparison.

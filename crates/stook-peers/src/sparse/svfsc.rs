@@ -1,8 +1,9 @@
 //! The same work with svfsc, from Python.
 
-use anyhow::Context as _;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
 use serde::Deserialize;
-use stook_study::sparse_file::svfsc::Svfsc;
 
 use super::memory::{Case, STRIDE};
 use super::work::Work;
@@ -110,6 +111,31 @@ for line in open(path):
         requests, fetched = requests + 1, fetched + size
 print(json.dumps([requests, fetched]))
 "#;
+
+/// svfsc as some Python has it.
+#[derive(Debug)]
+pub(crate) struct Svfsc {
+    python: String,
+    /// Its version.
+    pub(crate) version: String,
+}
+
+impl Svfsc {
+    /// svfsc of this Python, if it is installed there.
+    pub(crate) fn find(python: &str) -> Option<Self> {
+        let script = "import importlib.metadata as m, svfsc; print(m.version('svfsc'))";
+        let output = Command::new(python).args(["-c", script]).output().ok()?;
+        let version = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+        Some(Self { python: python.to_owned(), version: version.trim().to_owned() })
+    }
+
+    /// Runs a script; returns its output.
+    fn script(&self, script: &str, arguments: &[String]) -> anyhow::Result<String> {
+        let output = Command::new(&self.python).arg("-c").arg(script).args(arguments).output()?;
+        ensure!(output.status.success(), "svfsc failed: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
 
 /// Seconds of one piece of work.
 #[derive(Debug, Clone, Copy, Deserialize)]

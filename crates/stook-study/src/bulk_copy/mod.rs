@@ -2,8 +2,10 @@
 
 mod cached;
 mod conclusions;
+mod ends;
 mod frame;
 mod page;
+mod progress;
 pub mod published;
 pub mod ways;
 
@@ -19,6 +21,7 @@ use stook::report::stats::median;
 use stook::report::units;
 
 pub use self::cached::Cached;
+pub use self::ends::End;
 pub use self::ways::Way;
 use crate::cold::{Cold, Next};
 use crate::environment::Environment;
@@ -86,6 +89,12 @@ pub struct Findings {
     pub limit: Option<Limit>,
     /// Whether source and destination lie on the same disks.
     pub is_within_disks: bool,
+    /// Whether it is a copy from one drive to another, which one that is simulated counts as.
+    pub is_between_drives: bool,
+    /// What the source lies on.
+    pub source: End,
+    /// What it is copied to.
+    pub destination: End,
     /// Length of the file.
     pub file_bytes: u64,
     /// What the source is rated at.
@@ -114,6 +123,9 @@ pub struct State {
     cold: Cold,
     limit: Option<Limit>,
     is_within_disks: bool,
+    is_between_drives: bool,
+    source: End,
+    destination: End,
     ways: Vec<(Way, Vec<f64>, Option<String>)>,
     cached: Vec<Cached>,
     rounds: usize,
@@ -216,11 +228,27 @@ impl Study for BulkCopy {
             false => Cold::detect(),
         };
         let [from, to] = [&self.from, &self.to].map(|path| Attachment::of(path));
-        let limit = limit(&from, &place)?;
-        let is_within_disks = same_file_system(&self.from, &self.to)? || from.is_same_disks(&to);
+        let (source, destination) = (End::of(&self.from, &from), End::of(&self.to, &to));
+        let is_same_file_system = same_file_system(&self.from, &self.to)?;
+        let is_same_disks = from.is_same_disks(&to);
+        let is_within_disks = is_same_file_system || is_same_disks;
+        let ends = [&source, &destination];
+        let is_between_drives = ends::is_between_drives(is_same_file_system, is_same_disks, ends);
+        let limit = limit(&from, Some(&to).filter(|_| !is_within_disks), &place)?;
         let free = free_memory_bytes()?;
         let ways = Way::all().into_iter().map(|way| (way, Vec::new(), too_large(way, self.file_bytes, free)));
-        Ok(State { place, cold, limit, is_within_disks, ways: ways.collect(), cached: Vec::new(), rounds: 0 })
+        Ok(State {
+            place,
+            cold,
+            limit,
+            is_within_disks,
+            is_between_drives,
+            source,
+            destination,
+            ways: ways.collect(),
+            cached: Vec::new(),
+            rounds: 0,
+        })
     }
 
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
@@ -282,6 +310,9 @@ impl Study for BulkCopy {
             cached: state.cached,
             limit: state.limit,
             is_within_disks: state.is_within_disks,
+            is_between_drives: state.is_between_drives,
+            source: state.source,
+            destination: state.destination,
             file_bytes: self.file_bytes,
             rated_read_bytes_per_s: self.rated_read_bytes_per_s,
             rated_write_bytes_per_s: self.rated_write_bytes_per_s,
@@ -306,11 +337,15 @@ impl Study for BulkCopy {
     }
 }
 
-/// The link of the source, or what reads in order bring: the file was just written, and its pages
-/// are given up before.
-fn limit(from: &Attachment, place: &Place) -> anyhow::Result<Option<Limit>> {
-    if let (Some(what), Some(bytes_per_s)) = (from.link_in_words(), from.read_limit_bytes_per_s()) {
-        return Ok(Some(Limit { what, bytes_per_s }));
+/// The narrower of the links of the source and of another destination, or what reads of the source
+/// in order bring: the file was just written, and its pages are given up before.
+fn limit(from: &Attachment, to: Option<&Attachment>, place: &Place) -> anyhow::Result<Option<Limit>> {
+    let reads = from.link_in_words().zip(from.read_limit_bytes_per_s());
+    let writes = to.and_then(|to| to.link_in_words().zip(to.write_limit_bytes_per_s()));
+    if reads.is_some() || writes.is_some() {
+        let links = reads.into_iter().chain(writes);
+        let narrowest = links.min_by(|one, other| one.1.total_cmp(&other.1));
+        return Ok(narrowest.map(|(what, bytes_per_s)| Limit { what, bytes_per_s }));
     }
     File::open(place.from())?.drop_cached()?;
     let speed = sequential(&[place.from()], false)?;
@@ -357,6 +392,9 @@ impl Findings {
             cached: Vec::new(),
             limit: Some(Limit { what: "a link".to_owned(), bytes_per_s: 600e6 }),
             is_within_disks: true,
+            is_between_drives: false,
+            source: End::default(),
+            destination: End::default(),
             file_bytes: 1 << 30,
             rated_read_bytes_per_s: None,
             rated_write_bytes_per_s: None,
@@ -366,6 +404,22 @@ impl Findings {
             to: PathBuf::new(),
             environment: Environment::default(),
         }
+    }
+
+    /// Everything copies at this rate.
+    fn copying(bytes_per_s: f64) -> Self {
+        let empty = Self::empty();
+        let seconds = empty.file_bytes as f64 / bytes_per_s;
+        let row = |way: Way| Row {
+            way,
+            label: way.label(),
+            seconds: Some(seconds),
+            bytes_per_s: Some(bytes_per_s),
+            of_limit: Some(2.0 * bytes_per_s / 600e6),
+            runs: vec![seconds],
+            left_out: None,
+        };
+        Self { rows: Way::all().into_iter().map(row).collect(), ..empty }
     }
 }
 

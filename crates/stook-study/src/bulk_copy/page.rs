@@ -5,24 +5,31 @@ use stook::report::page::{Block, Figure, Page};
 use stook::report::table::{Table, Tone};
 use stook::report::units;
 
-use super::frame::mark;
 use super::ways::{PUBLISHED_QUEUE, Way};
-use super::{Findings, Row};
+use super::{Findings, Row, progress};
 use crate::Text;
 use crate::text::numbers;
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
-    let mut text = vec![Text::line(limit(findings)), Text::Table(table(findings, ""))];
+    let mut text: Vec<Text> = findings.note().into_iter().map(Text::line).collect();
+    text.extend([Text::line(limit(findings)), Text::Table(table(findings, ""))]);
+    text.extend(Text::titled("From where to where", findings.ends_table("")));
     text.extend(Text::titled("A source that was read just before, by cp", cached(findings, "")));
+    text.extend(Text::titled("The line of progress of the document, computed again", progress::table("")));
     text
 }
 
 pub(super) fn page(findings: &Findings) -> Page {
+    let note = findings.note().into_iter().map(Block::Note);
+    let first = note.chain([Block::Figures(figures(findings))]).collect();
+    let ways =
+        vec![Block::Bars(bars(findings)), Block::Table(table(findings, "")), Block::Text(limit(findings))];
     Page::new("Copying a large file")
         .lead(super::frame::frame(findings).verdict)
         .lead("One large file was copied in every way in turn, cold, down to the medium, and compared with its source.")
-        .section("", vec![Block::Figures(figures(findings))])
-        .section("Every way", vec![Block::Bars(bars(findings)), Block::Table(table(findings, "")), Block::Text(limit(findings))])
+        .section("", first)
+        .section("From where to where", vec![Block::Table(findings.ends_table(""))])
+        .section("Every way", ways)
         .section("The size of the block", vec![Block::Lines(blocks(findings))])
         .section("What memory makes of a benchmark", vec![
             Block::Text(
@@ -32,6 +39,14 @@ pub(super) fn page(findings: &Findings) -> Page {
                     .to_owned(),
             ),
             Block::Table(cached(findings, "")),
+        ])
+        .section("The line of progress of the document", vec![
+            Block::Text(
+                "It prints how much was copied, at what rate and how many files, and the time of execution. What these \
+                 figures imply is computed here, and held against what else it prints of them."
+                    .to_owned(),
+            ),
+            Block::Table(progress::table("")),
         ])
 }
 
@@ -53,7 +68,11 @@ fn limit(findings: &Findings) -> String {
 }
 
 fn figures(findings: &Findings) -> Vec<Figure> {
-    let figure = |way: Way| Some(Figure { value: units::rate(findings.rate(way)?), label: way.label() });
+    let figure = |way: Way| {
+        let row = findings.rows.iter().find(|row| row.way == way)?;
+        let mark = if row.is_cached() { format!(" ({})", row.mark()) } else { String::new() };
+        Some(Figure { value: units::rate(row.bytes_per_s?), label: format!("{}{mark}", row.label) })
+    };
     [Way::PUBLISHED, Way::Stook, Way::Cp].into_iter().filter_map(figure).collect()
 }
 
@@ -67,7 +86,7 @@ fn tone(row: &Row) -> Tone {
 
 fn bars(findings: &Findings) -> Bars {
     let bar = |row: &Row| {
-        Some(Bar::new(row.label.clone(), (row.bytes_per_s? / 1e6).round()).tone(tone(row)).detail(mark(row)))
+        Some(Bar::new(row.label.clone(), (row.bytes_per_s? / 1e6).round()).tone(tone(row)).detail(row.mark()))
     };
     Bars::new("Rate of copying, cold", "MB/s", findings.rows.iter().filter_map(bar).collect())
 }
@@ -92,7 +111,7 @@ fn table(findings: &Findings, caption: &str) -> Table {
     let head = numbers(caption, ["", "Time", "MB/s", "MiB/s", "Of the limit", ""]);
     findings.rows.iter().fold(head, |table, row| {
         let rate = |unit: f64| row.bytes_per_s.map_or_else(none, |rate| format!("{:.1}", rate / unit));
-        let last = row.left_out.clone().unwrap_or_else(|| mark(row).to_owned());
+        let last = row.left_out.clone().unwrap_or_else(|| row.mark().to_owned());
         let cells = [
             row.label.clone(),
             row.seconds.map_or_else(none, |seconds| format!("{seconds:.3} s")),

@@ -3,10 +3,14 @@
 
 mod conclusions;
 mod frame;
+mod growth;
+mod locks;
+mod native;
 mod page;
+mod plan;
 pub mod published;
+mod python;
 pub mod replay;
-pub mod svfsc;
 mod text;
 pub mod work;
 
@@ -15,13 +19,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 use stook::report::page::Page;
-use stook::report::stats::Summary;
+use stook::report::stats::{Summary, median};
 
-use self::svfsc::Svfsc;
+use self::python::{Package, Peer};
 use crate::environment::Environment;
 use crate::frame::Frame;
 use crate::{Hooks, OptionError, Study, Text};
 
+pub use self::growth::{By, Growth, Over};
+pub use self::python::Installed;
 pub use self::work::{Held, Work};
 
 /// The study.
@@ -29,7 +35,7 @@ pub use self::work::{Held, Work};
 pub struct SparseFileStudy {
     /// How often each figure is taken; the median counts.
     pub rounds: usize,
-    /// The Python in which svfsc is looked for.
+    /// The Python in which stook and svfsc are looked for.
     pub python: String,
 }
 
@@ -45,20 +51,28 @@ pub struct Row {
     pub least_s: f64,
     /// The slowest round.
     pub most_s: f64,
-    /// The same work with svfsc from Python, measured in turn with it; absent where it is not
-    /// installed.
+    /// The same work with Stook from Python, measured in turn with it; absent where it was not.
+    pub python_s: Option<f64>,
+    /// The same with svfsc.
     pub svfsc_python_s: Option<f64>,
+    /// What the interpreter takes for as many calls that do nothing; absent where threads make
+    /// them.
+    pub interpreter_s: Option<f64>,
 }
 
 /// What was found, as it is in `study.json` under `data`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Findings {
     /// The figures.
     pub rows: Vec<Row>,
+    /// How the time of a question grows with what is held.
+    pub growth: Vec<Growth>,
     /// Memory of 1 MiB in blocks of 1 and of 256 bytes that do not touch.
     pub memory: Vec<Held>,
-    /// The version of svfsc that was measured beside.
-    pub svfsc: Option<String>,
+    /// Our package for Python.
+    pub stook_python: Installed,
+    /// svfsc for Python.
+    pub svfsc: Installed,
     /// Rounds of each figure.
     pub rounds: usize,
     /// On what.
@@ -69,8 +83,47 @@ pub struct Findings {
 /// The study while it is measured.
 #[derive(Debug)]
 pub struct State {
-    peer: Option<Svfsc>,
+    stook: Result<Peer, String>,
+    svfsc: Result<Peer, String>,
     rows: Vec<Row>,
+}
+
+/// Times of one work.
+#[derive(Debug, Default)]
+struct Times {
+    native: Vec<f64>,
+    stook: Vec<f64>,
+    svfsc: Vec<f64>,
+    interpreter: Vec<f64>,
+}
+
+impl Times {
+    /// One round: from Rust, and by every package that is there, in turn.
+    fn round(&mut self, work: Work, state: &mut State, is_first: bool) -> anyhow::Result<()> {
+        self.native.push(work.seconds()?);
+        let Some(plan) = work.plan().filter(plan::Plan::is_for_python) else { return Ok(()) };
+        for (peer, times) in [(&mut state.stook, &mut self.stook), (&mut state.svfsc, &mut self.svfsc)] {
+            let Ok(peer) = peer else { continue };
+            // What it returns is compared once, outside of its time.
+            let timed = peer.time(&plan, is_first).with_context(|| work.label())?;
+            times.push(timed.took_s);
+            self.interpreter.extend(timed.idle_s);
+        }
+        Ok(())
+    }
+
+    fn row(&self, work: Work) -> anyhow::Result<Row> {
+        let native = Summary::of(&self.native)?;
+        Ok(Row {
+            work,
+            seconds: native.median,
+            least_s: native.min,
+            most_s: native.max,
+            python_s: median(&self.stook).ok(),
+            svfsc_python_s: median(&self.svfsc).ok(),
+            interpreter_s: median(&self.interpreter).ok(),
+        })
+    }
 }
 
 impl Study for SparseFileStudy {
@@ -86,33 +139,31 @@ impl Study for SparseFileStudy {
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
-        let peer = Svfsc::find(&self.python);
-        hooks.note(&match &peer {
-            Some(peer) => format!("svfsc {} is measured beside.", peer.version),
-            None => {
-                format!("svfsc is not installed for {}, so it is not measured beside.", self.python)
-            }
+        let [stook, svfsc] = [Package::Stook, Package::Svfsc].map(|package| {
+            let started = Peer::start(&self.python, package);
+            hooks.note(&match &started {
+                Ok(peer) => format!("{package} {} is measured from {}.", peer.version, self.python),
+                Err(why) => format!("{why}."),
+            });
+            started
         });
-        Ok(State { peer, rows: Vec::new() })
+        Ok(State { stook, svfsc, rows: Vec::new() })
     }
 
-    /// All rounds: those of one kind of work follow one another, in turn with svfsc, so that both
-    /// find the same memory and the same speed of the processor.
+    /// All rounds: those of one kind of work follow one another, in turn with the same from Python,
+    /// so that all find the same memory and the same speed of the processor.
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
         for work in Work::all() {
-            hooks.check()?;
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            for _ in 0..self.rounds {
-                ours.push(work.seconds()?);
-                if let Some(peer) = &state.peer {
-                    theirs.extend(peer.seconds(work)?);
-                }
+            let mut times = Times::default();
+            for round in 0..self.rounds {
+                hooks.check()?;
+                // Ctrl-C ends an interpreter, too: then that is why it failed.
+                let measured = times.round(work, state, round == 0);
+                measured.or_else(|error| hooks.check().and(Err(error)))?;
             }
-            let summary = Summary::of(&ours)?;
-            let svfsc_python_s = Summary::of(&theirs).ok().map(|summary| summary.median);
-            hooks.note(&format!("{}: {:.3} ms", work.label(), summary.median * 1e3));
-            let (seconds, least_s, most_s) = (summary.median, summary.min, summary.max);
-            state.rows.push(Row { work, seconds, least_s, most_s, svfsc_python_s });
+            let row = times.row(work)?;
+            hooks.note(&format!("{}: {:.3} ms", work.label(), row.seconds * 1e3));
+            state.rows.push(row);
         }
         Ok(())
     }
@@ -125,11 +176,19 @@ impl Study for SparseFileStudy {
         Ok(())
     }
 
-    fn conclude(&self, state: State) -> anyhow::Result<Findings> {
+    fn conclude(&self, mut state: State) -> anyhow::Result<Findings> {
+        let mut memory = [1, 256].into_iter().map(Held::of).collect::<Result<Vec<_>, _>>()?;
+        if let Ok(peer) = &mut state.svfsc {
+            for held in &mut memory {
+                held.svfsc_memory_bytes = Some(peer.memory_bytes(Held::blocks(held.block_bytes))?);
+            }
+        }
         Ok(Findings {
-            memory: [1, 256].into_iter().map(Held::of).collect::<Result<_, _>>()?,
+            growth: Growth::of(&state.rows),
+            memory,
+            stook_python: Installed::of(&state.stook),
+            svfsc: Installed::of(&state.svfsc),
             rows: state.rows,
-            svfsc: state.peer.map(|peer| peer.version),
             rounds: self.rounds,
             environment: Environment::of(Path::new(".")),
         })
@@ -150,4 +209,38 @@ impl Study for SparseFileStudy {
 
 fn row(rows: &[Row], wanted: Work) -> Option<&Row> {
     rows.iter().find(|row| row.work == wanted)
+}
+
+#[cfg(test)]
+impl Row {
+    /// All work, with these times from Rust and from Python.
+    fn all_taking(seconds: impl Fn(Work) -> f64, python: impl Fn(Work) -> Option<f64>) -> Vec<Self> {
+        let row = |work| Self {
+            work,
+            seconds: seconds(work),
+            least_s: seconds(work),
+            most_s: seconds(work),
+            python_s: python(work),
+            svfsc_python_s: None,
+            interpreter_s: None,
+        };
+        Work::all().into_iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+impl Findings {
+    /// These rows, and nothing else.
+    fn of_rows(rows: Vec<Row>) -> Self {
+        let missing = || Installed { version: None, left_out: Some("it is not installed".to_owned()) };
+        Self {
+            growth: Growth::of(&rows),
+            rows,
+            memory: Vec::new(),
+            stook_python: missing(),
+            svfsc: missing(),
+            rounds: 1,
+            environment: Environment::default(),
+        }
+    }
 }

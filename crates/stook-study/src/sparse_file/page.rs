@@ -5,76 +5,126 @@ use stook::report::page::{Block, Figure, Page};
 use stook::report::table::{Table, Tone};
 use stook::report::units;
 
-use super::work::{NEED_BLOCKS, NEED_COUNTS, TOTAL_BYTES};
-use super::{Findings, Row, Work, row};
-use crate::text::{duration_s, numbers};
+use super::growth::By;
+use super::text::{growth, python};
+use super::work::{NEED_BLOCKS, NEED_COUNTS, SIZES, SIZES_ABOVE, THREADS, TOTAL_BYTES};
+use super::{Findings, Row, Work, conclusions, locks, row};
+use crate::frame::NONE;
+use crate::text::numbers;
 
 pub(super) fn page(findings: &Findings) -> Page {
-    let peer = match &findings.svfsc {
-        Some(version) => format!("svfsc {version} was measured beside, from Python, in turn."),
-        None => "svfsc was not installed, so it was not measured beside.".to_owned(),
-    };
-    Page::new("Sparse files in memory")
-        .lead("What has been fetched of a file that is elsewhere is held with gaps between: what do small reads, small \
-               writes and questions cost?")
-        .lead(peer)
-        .section("", vec![Block::Figures(figures(findings))])
-        .section("Reading", vec![
-            Block::Lines(lines(findings, "read-apart", "Reading 1 MiB by the size of the blocks that it is held in", |work| match work {
-                Work::ReadApart { block_bytes } => Some(block_bytes),
-                _ => None,
-            })),
-            Block::Lines(lines(findings, "read", "Reading 1 MiB that is held without a gap, by the size of the blocks", |work| {
-                match work {
-                    Work::Read { block_bytes } if block_bytes < TOTAL_BYTES => Some(block_bytes),
-                    _ => None,
-                }
-            })),
+    let page = Page::new("Sparse files in memory").lead(
+        "What has been fetched of a file that is elsewhere is held with gaps between: what do small reads, small writes \
+         and questions cost?",
+    );
+    let page = findings.packages().into_iter().fold(page, Page::lead);
+    page.section("", vec![Block::Figures(figures(findings))])
+        .section("Reading", reading(findings))
+        .section("Writing", writing(findings))
+        .section("Asking what is needed", asking(findings))
+        .section("Threads", in_threads(findings))
+        .section("What locks cost", vec![
+            Block::Text(locks::EXPLAINED.to_owned()),
+            Block::Table(locks::table(findings)),
         ])
-        .section("Writing", vec![
-            Block::Lines(lines(findings, "write-apart", "Writing 1 MiB in blocks that do not touch", |work| match work {
-                Work::WriteApart { block_bytes } => Some(block_bytes),
-                _ => None,
-            })),
-            Block::Lines(lines(findings, "write-joined", "Writing 1 MiB in blocks that touch", |work| match work {
-                Work::WriteJoined { block_bytes } => Some(block_bytes),
-                _ => None,
-            })),
-        ])
-        .section("Asking what is needed", vec![
-            Block::Lines(lines(
-                findings,
-                "need",
-                &format!("Asking all over a file of {} blocks, 800 bytes apart, by the length of an ask", units::count(NEED_BLOCKS)),
-                |work| match work {
-                    Work::Need { ask_bytes } => Some(ask_bytes),
-                    _ => None,
-                },
-            )),
-        ])
-        .section("Asking over more and more blocks", vec![Block::Lines(need_all(findings))])
-        .section("Threads", vec![
-            Block::Lines(threads(findings, "overwrite", "Writing and overwriting 1 MiB in blocks of 8 bytes by several threads, each all of it", |work| {
-                match work {
-                    Work::Overwrite { threads, is_joined } => Some((threads, is_joined)),
-                    _ => None,
-                }
-            })),
-            Block::Lines(threads(findings, "threads", "Writing 1 MiB in blocks of 8 bytes by several threads, each a part of it", |work| match work {
-                Work::Threads { threads, is_joined } => Some((threads, is_joined)),
-                _ => None,
-            })),
-        ])
-        .section("Beside svfsc", vec![
-            Block::Text("svfsc is called from Python here, Stook from Rust.".to_owned()),
+        .section("From Python, and beside svfsc", vec![
+            Block::Text(
+                "The same calls are made from Rust, and from Python by one interpreter for each package. The C++ of svfsc \
+                 is reached only through Python here, so what Python adds to it is estimated: its time against the same \
+                 less what the interpreter takes for as many calls that do nothing. What its module does to arguments and \
+                 results is left in, so it adds at least that much."
+                    .to_owned(),
+            ),
             Block::Table(beside(findings)),
         ])
         .section("How it was measured", vec![Block::Text(format!(
-            "Each figure is the median of {} {}. Every write compares what it overlaps; every read touches what it \
-             reads, for eviction; files are safe to be used by threads, and pay for it here with one.",
-            findings.rounds,
-            if findings.rounds == 1 { "round" } else { "rounds" },
+            "Each figure is the median of {}. Every write compares what it overlaps; every read touches what it reads, for \
+             eviction. A question about few blocks is asked so often that they are 131,072 together, and its time is that of \
+             one. What was written is read back once, from Python, too; from Rust ranges are counted: one where blocks touch, \
+             as many as blocks where they do not.",
+            units::count_of(findings.rounds as u64, "round", "rounds"),
         ))])
+}
+
+fn reading(findings: &Findings) -> Vec<Block> {
+    let caption = "Reading 1 MiB by the size of the blocks that it is held in, the largest all of it";
+    let apart = lines(findings, "read-apart", caption, |work| match work {
+        Work::ReadApart { block_bytes } => Some(block_bytes),
+        Work::Read { block_bytes: TOTAL_BYTES } => Some(TOTAL_BYTES),
+        _ => None,
+    });
+    let caption = "Reading 1 MiB that is held without a gap, by the size of the blocks";
+    let joined = lines(findings, "read", caption, |work| match work {
+        Work::Read { block_bytes } if block_bytes < TOTAL_BYTES => Some(block_bytes),
+        _ => None,
+    });
+    vec![Block::Lines(apart), Block::Lines(joined)]
+}
+
+fn writing(findings: &Findings) -> Vec<Block> {
+    let apart =
+        lines(findings, "write-apart", "Writing 1 MiB in blocks that do not touch", |work| match work {
+            Work::WriteApart { block_bytes } => Some(block_bytes),
+            _ => None,
+        });
+    let joined = lines(findings, "write-joined", "Writing 1 MiB in blocks that touch", |work| match work {
+        Work::WriteJoined { block_bytes } => Some(block_bytes),
+        _ => None,
+    });
+    vec![Block::Lines(apart), Block::Lines(joined)]
+}
+
+fn asking(findings: &Findings) -> Vec<Block> {
+    let sizes = SIZES.into_iter().chain(SIZES_ABOVE).map(|block_bytes| (TOTAL_BYTES / block_bytes) as f64);
+    let x = Axis::logarithmic("Blocks").ticks(sizes);
+    let y = Axis::logarithmic("Time of one question").format(TickFormat::DurationNs);
+    let caption = "Asking what is needed of 1 MiB that is held in blocks of 16 KiB to 1 byte, 800 bytes between them, by \
+                   their number";
+    let of_sizes = series(findings, |work| match work {
+        Work::NeedOf { block_bytes } => Some(TOTAL_BYTES / block_bytes),
+        _ => None,
+    });
+    let of_sizes = Lines::new(caption, x, y, of_sizes).id("need-of");
+    let x = Axis::linear("Blocks").ticks(NEED_COUNTS.map(|blocks| blocks as f64));
+    let y = Axis::linear("Time of one question").format(TickFormat::DurationNs);
+    let of_counts = series(findings, |work| match work {
+        Work::NeedAll { blocks } => Some(blocks),
+        _ => None,
+    });
+    let caption = "Asking what is needed of all of it, by the number of blocks that are held, 800 bytes from one to the next";
+    let of_counts = Lines::new(caption, x, y, of_counts).id("need-all");
+    let caption = format!(
+        "Asking all over a file of {} blocks, 800 bytes from one to the next, by the length of an ask",
+        units::count(NEED_BLOCKS)
+    );
+    let asks = lines(findings, "need", &caption, |work| match work {
+        Work::Need { ask_bytes } => Some(ask_bytes),
+        _ => None,
+    });
+    vec![Block::Lines(of_sizes), Block::Lines(of_counts), Block::Table(growth(findings)), Block::Lines(asks)]
+}
+
+fn in_threads(findings: &Findings) -> Vec<Block> {
+    let overwrite = |work: Work| match work {
+        Work::Overwrite { threads, is_joined } => Some((threads, is_joined)),
+        _ => None,
+    };
+    let caption = "Writing and overwriting 1 MiB in blocks of 8 bytes by several threads, each all of it";
+    let mut blocks = vec![Block::Lines(threads(findings, "overwrite", caption, &[By::Stook], overwrite))];
+    let caption = "The same from Python";
+    let python =
+        threads(findings, "overwrite-python", caption, &[By::StookPython, By::SvfscPython], overwrite);
+    match findings.stook_python.version.as_ref().or(findings.svfsc.version.as_ref()) {
+        Some(_) => blocks.push(Block::Lines(python)),
+        None => blocks.extend(findings.packages().map(Block::Text)),
+    }
+    let caption = "Writing 1 MiB in blocks of 8 bytes by several threads, each a part of it";
+    let parts = threads(findings, "threads", caption, &[By::Stook], |work| match work {
+        Work::Threads { threads, is_joined } => Some((threads, is_joined)),
+        _ => None,
+    });
+    blocks.push(Block::Lines(parts));
+    blocks
 }
 
 fn figures(findings: &Findings) -> Vec<Figure> {
@@ -90,69 +140,66 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     all.into_iter().filter_map(figure).collect()
 }
 
-/// Ours and svfsc as measured here, by a size.
-fn lines(findings: &Findings, id: &str, caption: &str, size: impl Fn(Work) -> Option<u64>) -> Lines {
-    let of_rows = |seconds: &dyn Fn(&Row) -> Option<f64>| -> Vec<Point> {
-        let point = |row: &Row| Some(Point::new(size(row.work)? as f64, seconds(row)? * 1e9));
-        findings.rows.iter().filter_map(point).collect()
+/// Times of everybody who was measured, by a number.
+fn series(findings: &Findings, number: impl Fn(Work) -> Option<u64>) -> Vec<Series> {
+    let one = |by: By| {
+        let point = |row: &Row| Some(Point::new(number(row.work)? as f64, by.seconds(row)? * 1e9));
+        let points: Vec<Point> = findings.rows.iter().filter_map(point).collect();
+        let tone = if by == By::Stook { Tone::Highlight } else { Tone::Plain };
+        (!points.is_empty()).then(|| Series::new(by.label(), points).tone(tone))
     };
-    let mut series = vec![Series::new("Stook", of_rows(&|row| Some(row.seconds))).tone(Tone::Highlight)];
-    let measured = of_rows(&|row| row.svfsc_python_s);
-    if !measured.is_empty() {
-        series.push(Series::new("svfsc, Python, here", measured));
-    }
+    By::ALL.into_iter().filter_map(one).collect()
+}
+
+/// The same by the size of blocks.
+fn lines(findings: &Findings, id: &str, caption: &str, size: impl Fn(Work) -> Option<u64>) -> Lines {
     let ticks = findings.rows.iter().filter_map(|row| size(row.work)).map(|size| size as f64);
     let x = Axis::logarithmic("Block").format(TickFormat::BytesBinary).ticks(ticks);
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
-    Lines::new(caption, x, y, series).id(id)
+    Lines::new(caption, x, y, series(findings, &size)).id(id)
 }
 
-/// One question over all blocks, by their number.
-fn need_all(findings: &Findings) -> Lines {
-    let point = |row: &Row, seconds: Option<f64>| match row.work {
-        Work::NeedAll { blocks } => Some(Point::new(blocks as f64, seconds? * 1e9)),
-        _ => None,
-    };
-    let ours = findings.rows.iter().filter_map(|row| point(row, Some(row.seconds))).collect();
-    let theirs: Vec<Point> = findings.rows.iter().filter_map(|row| point(row, row.svfsc_python_s)).collect();
-    let mut series = vec![Series::new("Stook", ours).tone(Tone::Highlight)];
-    if !theirs.is_empty() {
-        series.push(Series::new("svfsc, Python, here", theirs));
-    }
-    let x = Axis::linear("Blocks").ticks(NEED_COUNTS.map(|blocks| blocks as f64));
-    let y = Axis::linear("Time of one question").format(TickFormat::DurationNs);
-    Lines::new("Asking what is needed of all of it, by the number of blocks that are held", x, y, series)
-        .id("need-all")
-}
-
-/// Two lines over threads: blocks that touch, and blocks that do not.
-fn threads(findings: &Findings, id: &str, caption: &str, of: impl Fn(Work) -> Option<(u64, bool)>) -> Lines {
-    let series = |name: &str, wanted: bool| {
+/// Two lines over threads for each of these: blocks that touch, and blocks that do not.
+fn threads(
+    findings: &Findings,
+    id: &str,
+    caption: &str,
+    all: &[By],
+    of: impl Fn(Work) -> Option<(u64, bool)>,
+) -> Lines {
+    let series = |by: By, (words, wanted): (&str, bool)| {
         let point = |row: &Row| match of(row.work) {
             Some((threads, is_joined)) if is_joined == wanted => {
-                Some(Point::new(threads as f64, row.seconds * 1e9))
+                Some(Point::new(threads as f64, by.seconds(row)? * 1e9))
             }
             _ => None,
         };
-        Series::new(name, findings.rows.iter().filter_map(point).collect())
+        let points: Vec<Point> = findings.rows.iter().filter_map(point).collect();
+        let tone = if by != By::SvfscPython && !wanted { Tone::Highlight } else { Tone::Plain };
+        let name = if all.len() == 1 { words.to_owned() } else { format!("{}, {words}", by.label()) };
+        (!points.is_empty()).then(|| Series::new(name, points).tone(tone))
     };
-    let x = Axis::logarithmic("Threads").ticks([1.0, 2.0, 4.0, 8.0]);
+    let kinds = [("do not touch", false), ("touch", true)];
+    let all = all.iter().flat_map(|by| kinds.map(|kind| series(*by, kind))).flatten().collect();
+    let x = Axis::logarithmic("Threads").ticks(THREADS.map(|threads| threads as f64));
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
-    let both = vec![series("do not touch", false).tone(Tone::Highlight), series("touch", true)];
-    Lines::new(caption, x, y, both).id(id)
+    Lines::new(caption, x, y, all).id(id)
 }
 
 fn beside(findings: &Findings) -> Table {
-    let mut table = numbers("", ["", "Stook", "svfsc, Python", "svfsc ÷ Stook"]);
-    let none = || "–".to_owned();
-    for row in &findings.rows {
-        let cells = [
-            row.work.short_label(),
-            duration_s(row.seconds),
-            row.svfsc_python_s.map_or_else(none, duration_s),
-            row.svfsc_python_s.map_or_else(none, |theirs_s| units::factor(theirs_s / row.seconds)),
-        ];
-        table = table.row(cells, Tone::Plain);
-    }
-    table
+    let names = [
+        "",
+        "Stook",
+        "Stook, Python",
+        "÷",
+        "svfsc, Python",
+        "÷ without the interpreter",
+        "svfsc, Python ÷ Stook",
+    ];
+    findings.rows.iter().fold(numbers("", names), |table, row| {
+        let factor = |ratio: Option<f64>| ratio.map_or_else(|| NONE.to_owned(), units::factor);
+        let against = row.svfsc_python_s.map(|theirs_s| theirs_s / row.seconds);
+        let ratios = vec![factor(conclusions::of_svfsc(row)), factor(against)];
+        table.row([vec![row.work.short_label()], python(row), ratios].concat(), Tone::Plain)
+    })
 }

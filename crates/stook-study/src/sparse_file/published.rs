@@ -55,37 +55,37 @@ pub const PYTHON: Printed = Printed {
 pub const PLOTS: [Plot; 7] = [
     Plot {
         section: "C++ Performance, Read",
-        shows: "The time to read one megabyte, by the size of the blocks that it is held in",
-        here: "“Reading 1 MiB by the size of the blocks”",
+        shows: "The time to read one megabyte, by the size of the blocks that it is held in; in the extreme right all of it",
+        here: "The line of Stook in “Reading 1 MiB by the size of the blocks that it is held in”",
     },
     Plot {
         section: "C++ Performance, Need",
         shows: "The time of need",
-        here: "“Asking all over a file”, by the length of an ask",
+        here: "The charts under “Asking what is needed”",
     },
     Plot {
         section: "C++ Performance, Write",
         shows: "The time to write one megabyte, in blocks that touch and in blocks that do not",
-        here: "The two charts under “Writing”",
+        here: "The lines of Stook in the two charts under “Writing”",
     },
     Plot {
         section: "C++ Performance, Multi-threaded Writes",
         shows: "The time of several threads, in blocks that touch and in blocks that do not",
-        here: "The chart under “Threads”",
+        here: "“Writing and overwriting 1 MiB in blocks of 8 bytes by several threads, each all of it”",
     },
     Plot {
         section: "Python Performance, Read",
         shows: "The time to read the same from Python",
-        here: "The line of svfsc in the chart of reading, where it is installed; ours is not called from Python here",
+        here: "The lines from Python in the chart of reading, of every package that is installed",
     },
     Plot {
         section: "Python Performance, Write",
         shows: "The time to write the same from Python",
-        here: "The lines of svfsc in the charts of writing, where it is installed; ours is not called from Python here",
+        here: "The lines from Python in the charts of writing, of every package that is installed",
     },
     Plot {
         section: "Python Performance, Multi Threaded Write",
         shows: "The time of several threads from Python",
-        here: "Not measured: the module of svfsc holds the lock of the interpreter",
+        here: "“The same from Python” under “Threads”, of every package that is installed",
     },
 ];

@@ -1,15 +1,61 @@
 //! The study of sparse files on a terminal.
 
-use stook::report::table::Tone;
+use stook::report::table::{Table, Tone};
+use stook::report::units;
 
-use super::Findings;
+use super::{Findings, Row, conclusions, locks};
 use crate::Text;
+use crate::frame::NONE;
 use crate::text::{duration_s, numbers};
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
-    let measured = findings.rows.iter().fold(numbers("", ["", "Stook", "svfsc, Python"]), |table, row| {
-        let theirs = row.svfsc_python_s.map(duration_s).unwrap_or_default();
-        table.row([row.work.label(), duration_s(row.seconds), theirs], Tone::Plain)
-    });
-    vec![Text::Table(measured)]
+    let head = numbers("", ["", "Stook", "Stook, Python", "÷", "svfsc, Python"]);
+    let measured = findings
+        .rows
+        .iter()
+        .fold(head, |table, row| table.row([vec![row.work.label()], python(row)].concat(), Tone::Plain));
+    let mut text = vec![Text::Table(measured)];
+    text.extend(findings.packages().into_iter().map(Text::Line));
+    text.extend(Text::titled("One question over more and more blocks", growth(findings)));
+    text.extend(Text::titled("What locks cost", locks::table(findings)));
+    text
+}
+
+/// Times from Rust and from Python.
+pub(super) fn python(row: &Row) -> Vec<String> {
+    let none = || NONE.to_owned();
+    vec![
+        duration_s(row.seconds),
+        row.python_s.map_or_else(none, duration_s),
+        conclusions::of_native(row).map_or_else(none, units::factor),
+        row.svfsc_python_s.map_or_else(none, duration_s),
+    ]
+}
+
+/// How questions grow.
+pub(super) fn growth(findings: &Findings) -> Table {
+    let head = numbers("", ["", "", "Each block more", "R²", "Power of their number"]);
+    findings.growth.iter().fold(head, |table, growth| {
+        let cells = [
+            growth.over.label().to_owned(),
+            growth.by.label().to_owned(),
+            format!("{:.1} ns", growth.slope_s * 1e9),
+            format!("{:.3}", growth.r_squared),
+            format!("{:.2}", growth.exponent),
+        ];
+        table.row(cells, Tone::Plain)
+    })
+}
+
+impl Findings {
+    /// What was measured from Python, or why it was not.
+    pub(super) fn packages(&self) -> [String; 2] {
+        let said = |name: &str, installed: &super::Installed| match &installed.version {
+            Some(version) => {
+                format!("{name} {version} was measured from Python, in turn with Stook from Rust.")
+            }
+            None => installed.why_not(),
+        };
+        [said("Our own package, stook", &self.stook_python), said("svfsc", &self.svfsc)]
+    }
 }

@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// How long each cell of ssd-profile is measured in each round
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_some_seconds)]
     time: f64,
-    /// The Python interpreter in which svfsc is looked for
+    /// The Python interpreter in which stook and svfsc are looked for, to be measured from Python
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
     /// Where index.html goes, and a directory for each study

@@ -18,6 +18,7 @@ is replayed through the cache, and compared with the fewest requests possible if
 
 Examples:
   stook study sparse-file                                         reading, writing, asking, threads
+  stook study sparse-file --python .venv/bin/python               the same from Python, too
   stook study sparse-file --trace reads.csv --latency 50ms        a server that is 50 ms away
   stook study sparse-file --trace reads.csv --source s3://b/key   the file itself")]
 pub(super) struct Args {
@@ -33,7 +34,7 @@ pub(super) struct Args {
     /// How often each figure is measured; the median is used
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
-    /// The Python interpreter in which svfsc is looked for
+    /// The Python interpreter in which stook and svfsc are looked for, to be measured from Python
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
     /// Where study.json and study.html go
