@@ -110,6 +110,7 @@ impl SsdProfile {
             keep: false,
             overwrite_file: false,
             file_is_full: false,
+            cold: false,
         }
     }
 }
