@@ -62,8 +62,8 @@ fn merged_blocks(findings: &Findings) -> Vec<Block> {
 fn simulated_blocks(findings: &Findings) -> Vec<Block> {
     vec![
         Block::Note(
-            "This is no measurement: a hard disk was simulated, with times that are assumed and stand above. Directories \
-             and file systems take no part in it."
+            "This is no measurement: a hard disk was simulated, with times that are assumed; they stand under “What was \
+             done there, and what is done here”. Directories and file systems take no part in it."
                 .to_owned(),
         ),
         Block::Table(simulated(findings)),
