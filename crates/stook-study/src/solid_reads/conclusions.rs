@@ -3,8 +3,8 @@
 use stook::report::units;
 
 use super::archives::{ARCHIVE_BYTES, Order, Shape};
-use super::published::{DISK, NVME, SATA};
 use super::merged::SLOW;
+use super::published::{DISK, NVME, SATA};
 use super::{Findings, JOBS, simulated};
 use crate::frame::{Claim, Judgement, Printed, no_figures, not_measured};
 use crate::text::duration_s;

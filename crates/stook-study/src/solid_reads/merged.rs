@@ -51,12 +51,7 @@ pub(super) struct Copied {
 
 impl Copied {
     /// Makes a copy of the archive of files of this length, compares it, reads it, and removes it.
-    pub(super) fn measure(
-        file_bytes: u64,
-        files: &Files,
-        cold: &Cold,
-        copy: &Path,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn measure(file_bytes: u64, files: &Files, cold: &Cold, copy: &Path) -> anyhow::Result<Self> {
         let archive = Archive::new(Shape::Files { file_bytes }, files, 0);
         cold.prepare(Next { paths: archive.paths(), memory_bytes: ARCHIVE_BYTES })?;
         let (taken, bytes) = Taken::by(|| {
@@ -140,10 +135,13 @@ mod tests {
 
     /// Every file costs 100 µs, and the bytes come at 1 GB/s.
     fn rows() -> Vec<Row> {
-        let seconds = |file_bytes: u64| {
-            ARCHIVE_BYTES as f64 / 1e9 + (ARCHIVE_BYTES / file_bytes) as f64 * 100e-6
-        };
-        [ARCHIVE_BYTES].iter().chain(&FILE_BYTES).map(|bytes| row(*bytes, Order::InTurn, seconds(*bytes))).collect()
+        let seconds =
+            |file_bytes: u64| ARCHIVE_BYTES as f64 / 1e9 + (ARCHIVE_BYTES / file_bytes) as f64 * 100e-6;
+        [ARCHIVE_BYTES]
+            .iter()
+            .chain(&FILE_BYTES)
+            .map(|bytes| row(*bytes, Order::InTurn, seconds(*bytes)))
+            .collect()
     }
 
     #[test]

@@ -16,7 +16,10 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
     text.extend(Text::titled("Archives of 64 MiB out of real files, cold", real(findings)));
     text.extend(Text::titled("Archives that were merged", merged(findings)));
     text.push(Text::line(format_args!("\n{} {}", break_even(findings), size_rule(findings))));
-    text.extend(Text::titled("The jobs on a simulated hard disk, which is no measurement", simulated(findings)));
+    text.extend(Text::titled(
+        "The jobs on a simulated hard disk, which is no measurement",
+        simulated(findings),
+    ));
     text
 }
 

@@ -31,12 +31,7 @@ pub(super) fn jobs(disk: &SimulatedDisk) -> Vec<SimulatedJob> {
         let count = (READ_BYTES / block_bytes).max(READS_MIN);
         let reads = random_reads(RANGE_BYTES, block_bytes, count as usize);
         let rate = |in_flight| (count * block_bytes) as f64 / disk.read_s(&reads, in_flight);
-        SimulatedJob {
-            block_bytes,
-            depth,
-            bytes_per_s: rate(depth as usize),
-            in_turn_bytes_per_s: rate(1),
-        }
+        SimulatedJob { block_bytes, depth, bytes_per_s: rate(depth as usize), in_turn_bytes_per_s: rate(1) }
     };
     JOBS.map(job).into()
 }

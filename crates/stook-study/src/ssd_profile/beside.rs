@@ -41,7 +41,10 @@ pub(super) fn differs(way: &Unstated) -> String {
     match changed.is_empty() {
         true => format!("Measured {name}, every conclusion about cells comes out the same."),
         false => {
-            format!("Measured {name}, these conclusions about cells come out otherwise: {}.", changed.join("; "))
+            format!(
+                "Measured {name}, these conclusions about cells come out otherwise: {}.",
+                changed.join("; ")
+            )
         }
     }
 }

@@ -177,7 +177,10 @@ mod tests {
         let (verdict, said) = with(None, None);
         assert_eq!(verdict, Verdict::NotMeasured);
         assert!(said.contains("--rated-read"), "{said}");
-        assert_eq!(with(Some(3.5e9), None), (Verdict::Holds, "Reads: 3,000 MB/s of 3,500 MB/s, 85.7%.".to_owned()));
+        assert_eq!(
+            with(Some(3.5e9), None),
+            (Verdict::Holds, "Reads: 3,000 MB/s of 3,500 MB/s, 85.7%.".to_owned())
+        );
         let (verdict, said) = with(Some(7e9), Some(4e9));
         assert_eq!(verdict, Verdict::DoesNotHold);
         assert_eq!(said, "Reads: 3,000 MB/s of 7,000 MB/s, 42.9%; writes: 2,000 MB/s of 4,000 MB/s, 50.0%.");
@@ -188,7 +191,8 @@ mod tests {
     fn a_disk_that_rotates_is_judged_and_a_simulated_one_only_described() {
         let (verdict, said) = judged(rotating_disk, |_| {});
         assert_eq!(verdict, Verdict::NotMeasured);
-        let begin = "No disk is known to rotate here. On a simulated one it would not hold: from 5.96 ms to 10.7 ms";
+        let begin =
+            "No disk is known to rotate here. On a simulated one it would not hold: from 5.96 ms to 10.7 ms";
         assert!(said.starts_with(begin), "{said}");
         // The latencies of its SSD are a line, too.
         assert_eq!(judged(rotating_disk, |here| here.rotates = Some(true)).0, Verdict::DoesNotHold);
@@ -220,7 +224,9 @@ mod tests {
         };
         let (_, said) = endurance_here(&here);
         assert!(
-            said.ends_with("lasts for 500 TB for each TB of its capacity. The two of the document have 175 and 1375."),
+            said.ends_with(
+                "lasts for 500 TB for each TB of its capacity. The two of the document have 175 and 1375."
+            ),
             "{said}"
         );
     }

@@ -97,7 +97,9 @@ fn of_text(findings: &Findings, row: usize) -> String {
         2 => findings.rated.read_bytes_per_s.map(rate),
         3 => best.map(rate),
         4 => falls().map(duration_s),
-        5 => written().map(|(each, bytes)| format!("{:.0} TB, as it wore so far", each * bytes as f64 / 1e12)),
+        5 => {
+            written().map(|(each, bytes)| format!("{:.0} TB, as it wore so far", each * bytes as f64 / 1e12))
+        }
         11 => best.map(|best| format!("{:.0} GB at the best rate", best * 60.0 / 1e9)),
         _ => None,
     };
@@ -175,7 +177,11 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         ),
         Step::other(
             "The engine is not stated",
-            format!("{}; and beside it the published cells by {}", engine(findings), OtherWay::Threads.label()),
+            format!(
+                "{}; and beside it the published cells by {}",
+                engine(findings),
+                OtherWay::Threads.label()
+            ),
             "fio on Windows has others",
         ),
         Step::other(
@@ -187,7 +193,9 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "How long the speed lasts is said, and not measured",
             match findings.long_runs.is_empty() {
                 true => "Not measured unless asked for: `--long-run 5m`".to_owned(),
-                false => "Reads of 1 MiB in order, eight at once, and then writes, without a pause".to_owned(),
+                false => {
+                    "Reads of 1 MiB in order, eight at once, and then writes, without a pause".to_owned()
+                }
             },
             "it takes minutes, and writes as much as a drive takes in them",
         ),

@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_fall_after_a_minute_or_so_is_what_was_concluded() {
-        let judged = |reads, writes| lasts_a_minute(&[lasting("read", 300.0, reads), lasting("write", 300.0, writes)]);
+        let judged =
+            |reads, writes| lasts_a_minute(&[lasting("read", 300.0, reads), lasting("write", 300.0, writes)]);
         let (verdict, said) = judged(None, Some(70.0));
         assert_eq!(verdict, Verdict::Holds);
         assert_eq!(

@@ -188,7 +188,8 @@ fn little_section(findings: &Findings) -> Vec<Block> {
         Block::Lines(charts::little(findings)),
     ));
     blocks.push(Block::Table(
-        tables::little(findings).for_page("Little's law: the product and the depth are the same where it holds"),
+        tables::little(findings)
+            .for_page("Little's law: the product and the depth are the same where it holds"),
     ));
     blocks.push(Block::Table(
         tables::depths(findings).for_page("Reads of 16 KiB, at random places and in order; N is the depth"),

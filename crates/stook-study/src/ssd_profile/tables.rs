@@ -171,7 +171,10 @@ pub(super) fn little(findings: &Findings) -> Grid {
                 or_none(cell, |cell| format!("{:.2}", cell.little_ratio)),
             ]
         });
-        grid.row([count(published.depth)].into_iter().chain(figures.into_iter().flatten()).collect(), Tone::Plain);
+        grid.row(
+            [count(published.depth)].into_iter().chain(figures.into_iter().flatten()).collect(),
+            Tone::Plain,
+        );
     }
     grid
 }
@@ -186,7 +189,8 @@ pub(super) fn unstated(findings: &Findings) -> Grid {
     let mut grid = Grid::new(columns);
     let list = |profile: &Profile| {
         let lists = [&profile.blocks, &profile.depths, &profile.mixes];
-        let mut cells: Vec<Cell> = lists.into_iter().flatten().chain(&profile.small_writes).cloned().collect();
+        let mut cells: Vec<Cell> =
+            lists.into_iter().flatten().chain(&profile.small_writes).cloned().collect();
         // A cell may be in several lists.
         let mut seen: Vec<[u64; 3]> = Vec::new();
         cells.retain(|cell| {

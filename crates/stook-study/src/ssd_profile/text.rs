@@ -39,7 +39,8 @@ fn others(findings: &Findings) -> Vec<Text> {
     let title = "Little's law: X·W, and what it is of the depth";
     let mut text = Vec::from(Text::titled(title, tables::little(findings).for_terminal()));
     if !findings.unstated.is_empty() {
-        let title = "What the document does not state: the published cells past the page cache, and in other ways";
+        let title =
+            "What the document does not state: the published cells past the page cache, and in other ways";
         text.extend(Text::titled(title, tables::unstated(findings).for_terminal()));
         let differ = findings.unstated.iter().map(beside::differs);
         text.extend(differ.map(|line| Text::line(format_args!("\n{line}"))));

@@ -62,7 +62,10 @@ impl Wear {
             (None, true) => "Wear is not reported here.".to_owned(),
         };
         let file_system = self.file_system_written_bytes.map_or_else(String::new, |bytes| {
-            format!(" {} were written to the file system in its life, by its own count.", bytes_decimal(bytes))
+            format!(
+                " {} were written to the file system in its life, by its own count.",
+                bytes_decimal(bytes)
+            )
         });
         let endurance = self.endurance_tb_per_tb().map_or_else(String::new, |endurance| {
             format!(" So it lasts for {endurance:.0} TB for each TB of its capacity.")
@@ -118,7 +121,8 @@ fn answered(answer: &Value) -> Wear {
         return wear;
     }
     let message = answer.pointer("/smartctl/messages/0/string").and_then(Value::as_str);
-    let why = message.map_or_else(|| "the drive does not say it".to_owned(), |text| format!("smartctl says {text:?}"));
+    let why = message
+        .map_or_else(|| "the drive does not say it".to_owned(), |text| format!("smartctl says {text:?}"));
     Wear { not_reported: Some(why), ..wear }
 }
 
