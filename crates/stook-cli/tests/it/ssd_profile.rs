@@ -62,10 +62,26 @@ fn a_file_is_measured_reported_and_removed() {
     documented("bench", &bench);
     documented("study", &study);
     assert_eq!(study["name"], "ssd-profile");
+    expect_head(&stdout, &bench);
+    assert_eq!(bench["file_bytes"], 24 << 20);
+    for list in ["blocks", "mixes", "depths"] {
+        assert_eq!(study["data"]["profile"][list].as_array().unwrap().len(), 5, "{list}");
+    }
+    assert_eq!(study["data"]["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 38);
+    expect_summary(study["data"]["summary"].as_array().unwrap());
+    expect_other_ways(&study["data"]);
+    let map = study["data"]["map"].as_array().unwrap();
+    let left_out: Vec<_> = map.iter().filter(|field| field["cell"].is_null()).collect();
+    assert_eq!((map.len(), left_out.len()), (16, 1));
+    assert_eq!((&left_out[0]["block_bytes"], &left_out[0]["depth"]), (&(1 << 20).into(), &256.into()));
+    assert!(stderr.contains("Measuring takes about 18.0 s: 38 cells, 2 rounds each, and then"), "{stderr}");
+}
+
+/// The environment, as `bench` prints it, and then what is not known.
+fn expect_head(stdout: &str, bench: &Value) {
     let cells = bench["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 38);
     let unverified = cells.iter().filter(|cell| cell["state"] == "unverified").count();
-    // The environment, as `bench` prints it, and then what is not known.
     let (head, _) = stdout.split_once("\n\n").unwrap();
     let is_no_device = !bench["environment"]["device_doubt"].is_null();
     assert_eq!(
@@ -79,18 +95,6 @@ fn a_file_is_measured_reported_and_removed() {
     assert!(place.contains(" on ") && place.contains(device), "{place}");
     assert!(place.ends_with(", a test file of 24.0 MiB"), "{place}");
     assert_eq!(head.contains("\nIn doubt: "), is_no_device, "{head}");
-    assert_eq!(bench["file_bytes"], 24 << 20);
-    for list in ["blocks", "mixes", "depths"] {
-        assert_eq!(study["data"]["profile"][list].as_array().unwrap().len(), 5, "{list}");
-    }
-    assert_eq!(study["data"]["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 38);
-    expect_summary(study["data"]["summary"].as_array().unwrap());
-    expect_other_ways(&study["data"]);
-    let map = study["data"]["map"].as_array().unwrap();
-    let left_out: Vec<_> = map.iter().filter(|field| field["cell"].is_null()).collect();
-    assert_eq!((map.len(), left_out.len()), (16, 1));
-    assert_eq!((&left_out[0]["block_bytes"], &left_out[0]["depth"]), (&(1 << 20).into(), &256.into()));
-    assert!(stderr.contains("Measuring takes about 18.0 s: 38 cells, 2 rounds each, and then"), "{stderr}");
 }
 
 /// The published cells were measured in both, and what was not asked for is not there.
@@ -123,9 +127,11 @@ fn a_long_run_and_ratings_are_measured_where_they_are_asked_for() {
     let mut command = stook(["study", "ssd-profile", "--rated-read", "7100M", "--rated-write", "6G"]);
     let (code, stdout, stderr) = ended(command.args(args).current_dir(place.path()));
     assert_eq!(code, 0, "{stderr}");
-    let study: Value = serde_json::from_slice(&fs::read(place.path().join("study.json")).unwrap()).unwrap();
+    let mut study: Value =
+        serde_json::from_slice(&fs::read(place.path().join("study.json")).unwrap()).unwrap();
     let page = fs::read_to_string(place.path().join("study.html")).unwrap();
     page_conformance(&page, &[CHARTS.as_slice(), &[LONG_RUN]].concat());
+    let bench = study["data"].as_object_mut().unwrap().remove("bench").unwrap();
     let data = &study["data"];
     let runs = data["long_runs"].as_array().unwrap();
     assert_eq!(runs.iter().map(|run| &run["rw"]).collect::<Vec<_>>(), ["read", "write"]);
@@ -140,7 +146,7 @@ fn a_long_run_and_ratings_are_measured_where_they_are_asked_for() {
     assert_eq!(of("a minute or so")["verdict"], "not_measured");
     assert_eq!(data["rated"], serde_json::json!({ "read_bytes_per_s": 7.1e9, "write_bytes_per_s": 6e9 }));
     // One cell more: writes as drives are rated.
-    let cells = data["bench"]["cells"].as_array().unwrap();
+    let cells = bench["cells"].as_array().unwrap();
     let last = cells.last().unwrap();
     assert_eq!((cells.len(), &last["rw"], &last["block_size"]), (39, &"write".into(), &(1 << 20).into()));
     assert!(stdout.contains("Here, writes in order"), "{stdout}");

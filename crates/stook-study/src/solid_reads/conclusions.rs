@@ -14,7 +14,7 @@ use crate::verdict::Verdict;
 const AS_FAST: f64 = 0.95;
 /// A rate of this share of what the link carries is bound by it.
 const BOUND: f64 = 0.85;
-/// What PCI Express 3 carries with four lanes, MB/s: 8 GT/s each, of which 128 of 130 bits are data.
+/// What PCI Express 3 carries with four lanes, MB/s: 8 GT/s each, 128 of 130 bits of them data.
 const PCIE3_MB_PER_S: f64 = 4.0 * 8e3 / 8.0 * 128.0 / 130.0;
 /// The size of files that the document names, and how near to it ours has to be: a factor of 2.
 const NAMED_BYTES: f64 = 1_048_576.0;

@@ -6,6 +6,7 @@
 use stook::bench::model::ModelError;
 use stook::report::units::{bytes_binary, count, percent, rate, significant};
 
+use super::Ratings;
 use super::cells::{BASE_BLOCK_BYTES, Cell, Part, Profile};
 use super::extra::{
     advertised, advertised_here, endurance, endurance_here, gigabytes_here, gigabytes_there, rotating_disk,
@@ -14,7 +15,6 @@ use super::fits::{Fits, Fitted};
 use super::long_run::{Lasting, lasts_a_minute};
 use super::simulated::SimulatedRead;
 use super::wear::Wear;
-use super::{Ratings, published};
 use crate::frame::{self, Conclusion, Judgement, no_figures};
 use crate::text::duration_s;
 use crate::verdict::Verdict;

@@ -119,8 +119,8 @@ pub(super) fn lasts_a_minute(runs: &[Lasting]) -> Judgement {
     if falls.iter().any(|burst_s| MINUTE_S.contains(burst_s)) {
         return (Verdict::Holds, said);
     }
-    let is_long = |run: &&&LongRun| run.burst.is_some() || run.seconds >= *MINUTE_S.end();
-    match believed.len() == runs.len() && believed.iter().filter(is_long).count() == believed.len() {
+    let is_enough = |run: &&LongRun| run.burst.is_some() || run.seconds >= *MINUTE_S.end();
+    match believed.len() == runs.len() && believed.iter().all(is_enough) {
         true => (Verdict::DoesNotHold, said),
         false => {
             not_measured(format!("{said} It takes 3 minutes (--long-run 3m) to say that nothing falls."))

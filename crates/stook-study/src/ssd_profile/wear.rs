@@ -1,9 +1,11 @@
 //! How much of its life a drive has spent, as far as it says so.
 //!
 //! `smartctl` asks the drive itself, and is run where it is installed and allowed to; ext4 counts
-//! what was written to a file system in its life. Nothing here fails: what is not to be had is said.
+//! what was written to a file system in its life. Nothing here fails: what is not to be had is
+//! said.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -93,7 +95,13 @@ fn silent(disk: Option<&str>, why: impl Into<String>) -> Wear {
 /// answer is whole: what it prints counts.
 fn asked(disk: &str) -> Wear {
     let output = Command::new("smartctl").args(["--json", "--all", disk]).stdin(Stdio::null()).output();
-    let Ok(output) = output else { return silent(Some(disk), "smartctl is not installed") };
+    let output = match output {
+        Ok(output) => output,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return silent(Some(disk), "smartctl is not installed");
+        }
+        Err(error) => return silent(Some(disk), format!("smartctl cannot be run: {error}")),
+    };
     let Ok(answer) = serde_json::from_slice(&output.stdout) else {
         return silent(Some(disk), "smartctl did not answer in JSON");
     };
@@ -133,7 +141,7 @@ const LEFT_PER_CENT: &[&str] =
 /// A part of the first of these attributes that a drive has.
 fn attribute(answer: &Value, names: &[&str], pointer: &str) -> Option<u64> {
     let table = answer.pointer("/ata_smart_attributes/table")?.as_array()?;
-    let named = |name: &&str| table.iter().find(|one| one.get("name").and_then(Value::as_str) == Some(name));
+    let named = |name: &&str| table.iter().find(|one| one.get("name").and_then(Value::as_str) == Some(*name));
     names.iter().find_map(named)?.pointer(pointer)?.as_u64()
 }
 

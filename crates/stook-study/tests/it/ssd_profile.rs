@@ -250,7 +250,7 @@ fn the_page_tells_what_a_device_of_known_costs_does() {
     for reported in [
         "In order, as it was published: a read waits 200 µs before its first byte comes",
         "At random places, which is ours: every read waits 200 µs before its first byte comes",
-        "<figcaption>Reads and writes per second, each ÷ its share of the mix",
+        "Reads and writes per second, each ÷ its share of the mix",
         "On a simulated one it would not hold",
         "--long-run 5m",
         "All 38 measurements passed their checks.",

@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// Target latency of 99% of all reads, which one of the recommended depths keeps
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::parse_some_seconds)]
     p99: f64,
-    /// How long reads go on, and then writes, to see whether their speed lasts [default: they do not]
+    /// How long reads go on, and then writes, to see whether speed lasts [default: not at all]
     #[arg(long, value_name = "TIME", value_parser = super::parse_some_seconds)]
     long_run: Option<f64>,
     /// What the device is advertised with for reads, a second
