@@ -95,7 +95,7 @@ fn tables(findings: &Findings) -> Vec<Beside> {
         Beside::new(TEXT, ["Here"], |row| {
             let worth_below = findings.rule.map(|rule| rule.worth_below_bytes.round() as u64);
             [match row {
-                0..4 => ["32", "16", "17", "64 MiB"][row].to_owned(),
+                0..=3 => ["32", "16", "17", "64 MiB"][row].to_owned(),
                 5 => worth_below.map_or_else(|| NONE.to_owned(), units::bytes_binary),
                 _ => NONE.to_owned(),
             }]
