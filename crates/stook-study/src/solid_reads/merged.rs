@@ -181,7 +181,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let files = Files { directory: place.path().to_owned() };
         for number in 0..16 {
-            std::fs::write(files.path(4 << 20, 0, number), vec![number as u8; 4 << 20]).unwrap();
+            fs::write(files.path(4 << 20, 0, number), vec![number as u8; 4 << 20]).unwrap();
         }
         let cold = Cold::Files("tests leave caches alone".to_owned());
         let copy = place.path().join("merged");
