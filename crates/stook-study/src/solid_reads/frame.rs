@@ -87,10 +87,13 @@ fn tables(findings: &Findings) -> Vec<Beside> {
     };
     let rotates = findings.environment.rotates == Some(true);
     let is_nvme = findings.environment.device.starts_with("nvme");
+    // A virtual disk is of no class.
+    let is_sata =
+        findings.environment.rotates == Some(false) && findings.environment.device.starts_with("sd");
     vec![
         Beside::new(JOBS, ["Here", "Here, fio"], jobs),
         Beside::new(DISK, disk_columns, |row| disk(row, rotates)),
-        Beside::new(SATA, columns, |row| class(five.get(row).copied(), !rotates && !is_nvme)),
+        Beside::new(SATA, columns, |row| class(five.get(row).copied(), is_sata)),
         Beside::new(NVME, columns, |row| class(four.get(row).copied(), is_nvme)),
         Beside::new(TEXT, ["Here"], |row| {
             let worth_below = findings.rule.map(|rule| rule.worth_below_bytes.round() as u64);
