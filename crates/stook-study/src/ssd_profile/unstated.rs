@@ -85,7 +85,9 @@ impl Unstated {
     pub(super) fn of(way: OtherWay, result: &BenchResult, first: &Profile) -> Self {
         let profile = Profile::of(result);
         let (before, now) = (verdicts_of(first), verdicts_of(&profile));
-        let differs = before.into_iter().zip(now).filter(|(one, other)| one.1 != other.1);
+        // What was not decided first cannot come out otherwise.
+        let changes = |first: Verdict, other: Verdict| first != Verdict::NotMeasured && first != other;
+        let differs = before.into_iter().zip(now).filter(|(one, other)| changes(one.1, other.1));
         Self {
             way,
             engine: engine_of(&result.cells).unwrap_or_default(),
