@@ -15,7 +15,7 @@ use crate::many_small_files::ManySmallFiles;
 use crate::sample::{Sample, check_space, publish};
 use crate::solid_reads::SolidReads;
 use crate::sparse_file::SparseFileStudy;
-use crate::ssd_profile::SsdProfile;
+use crate::ssd_profile::{Ratings, SsdProfile};
 use crate::{Hooks, OptionError, Study};
 
 /// The names of all studies, and what each measures.
@@ -224,6 +224,8 @@ impl All {
             time_s: self.time_s,
             ramp_s: 0.5_f64.min(self.time_s),
             p99_target_s: 1e-3,
+            long_run_s: None,
+            rated: Ratings::default(),
         }
     }
 }

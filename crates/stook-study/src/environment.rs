@@ -25,7 +25,7 @@ pub struct Environment {
     pub file_system: String,
     /// The device below it.
     pub device: String,
-    /// Whether that device says that it rotates.
+    /// Whether that device says that it rotates, where that means something.
     pub rotates: Option<bool>,
     /// Its temperature as its sensor reports it, in degrees Celsius.
     pub temperature_c: Option<i64>,
@@ -149,9 +149,17 @@ fn storage(path: &Path) -> Option<Storage> {
     Some(Storage {
         file_system,
         device: disk.described(),
-        rotates: disk.read("queue/rotational").map(|text| text == "1"),
+        rotates: rotates(&Attachment::of(&path)),
         temperature_c: disk.temperature_c(),
     })
+}
+
+/// Whether the disks below rotate, where they are alike and their answer means something: a kernel
+/// says so of whatever does not deny it, as of virtual disks.
+fn rotates(below: &Attachment) -> Option<bool> {
+    let each: Vec<bool> = below.disks.iter().map(|disk| disk.rotates).collect::<Option<_>>()?;
+    let first = *each.first()?;
+    each.iter().all(|rotates| *rotates == first).then_some(first)
 }
 
 /// The link of what is below a path, and the rate that it carries.

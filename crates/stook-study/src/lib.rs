@@ -15,6 +15,7 @@ pub mod all;
 pub mod bulk_copy;
 pub mod cold;
 pub mod digest;
+pub mod disk;
 mod driver;
 pub mod environment;
 pub mod frame;

@@ -133,6 +133,7 @@
 //!     keep: false,
 //!     overwrite_file: false,
 //!     file_is_full: false,
+//!     cold: false,
 //! };
 //! let result = bench.run(directory.path(), &Backend::Auto, &Unobserved)?;
 //! for cell in &result.cells {

@@ -308,6 +308,7 @@ fn bench(args: &Args) -> Result<Bench, Error> {
         keep: run.keep,
         overwrite_file: run.overwrite_file,
         file_is_full: false,
+        cold: false,
     })
 }
 

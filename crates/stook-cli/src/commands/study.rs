@@ -75,6 +75,20 @@ fn parse_some_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Bytes a second of 1000, as drives are rated: `271M`.
+fn parse_rating(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 'K')) => (text.get(..at), 1e3),
+        Some((at, 'M')) => (text.get(..at), 1e6),
+        Some((at, 'G')) => (text.get(..at), 1e9),
+        _ => (Some(text), 1.0),
+    };
+    let rating = number.and_then(|number| number.parse::<f64>().ok()).map(|number| number * unit);
+    // A thousand times as fast as memory is no drive.
+    let possible = |rating: &f64| (1e3..=1e14).contains(rating);
+    rating.filter(possible).ok_or_else(|| format!("expected bytes a second, like 271M, not {text:?}"))
+}
+
 /// Runs a study.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use stook_study::ssd_profile::charts::CHARTS;
+use stook_study::ssd_profile::charts::{CHARTS, LONG_RUN};
 use stook_testing::conformance::page_conformance;
 
 use super::packs::documented;
@@ -39,6 +39,12 @@ fn a_file_is_measured_reported_and_removed() {
         "39428.57143",
         "check: The law says",
         "its own figures: does not hold. Of the depth: 0.96 at 1, 0.74 at 4, 0.53 at 32, 0.50 at 256, 0.49 at 1,024.",
+        "What the document does not state: the published cells past the page cache, and in other ways",
+        "Little's law: X·W, and what it is of the depth",
+        "Advertised and reached",
+        "How long the speed lasts was not measured: it takes minutes (--long-run 5m).",
+        "Published, for servers, 8800 TB of 6.4 TB",
+        "Mean latency of reads on a simulated hard disk, which is no measurement",
         // None was measured for long enough, whatever else is found.
         "None of the 38 measurements passed their checks",
         "\n\n✓ passed every check. ? is unverified",
@@ -56,10 +62,26 @@ fn a_file_is_measured_reported_and_removed() {
     documented("bench", &bench);
     documented("study", &study);
     assert_eq!(study["name"], "ssd-profile");
+    expect_head(&stdout, &bench);
+    assert_eq!(bench["file_bytes"], 24 << 20);
+    for list in ["blocks", "mixes", "depths"] {
+        assert_eq!(study["data"]["profile"][list].as_array().unwrap().len(), 5, "{list}");
+    }
+    assert_eq!(study["data"]["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 38);
+    expect_summary(study["data"]["summary"].as_array().unwrap());
+    expect_other_ways(&study["data"]);
+    let map = study["data"]["map"].as_array().unwrap();
+    let left_out: Vec<_> = map.iter().filter(|field| field["cell"].is_null()).collect();
+    assert_eq!((map.len(), left_out.len()), (16, 1));
+    assert_eq!((&left_out[0]["block_bytes"], &left_out[0]["depth"]), (&(1 << 20).into(), &256.into()));
+    assert!(stderr.contains("Measuring takes about 18.0 s: 38 cells, 2 rounds each, and then"), "{stderr}");
+}
+
+/// The environment, as `bench` prints it, and then what is not known.
+fn expect_head(stdout: &str, bench: &Value) {
     let cells = bench["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 38);
     let unverified = cells.iter().filter(|cell| cell["state"] == "unverified").count();
-    // The environment, as `bench` prints it, and then what is not known.
     let (head, _) = stdout.split_once("\n\n").unwrap();
     let is_no_device = !bench["environment"]["device_doubt"].is_null();
     assert_eq!(
@@ -73,17 +95,62 @@ fn a_file_is_measured_reported_and_removed() {
     assert!(place.contains(" on ") && place.contains(device), "{place}");
     assert!(place.ends_with(", a test file of 24.0 MiB"), "{place}");
     assert_eq!(head.contains("\nIn doubt: "), is_no_device, "{head}");
-    assert_eq!(bench["file_bytes"], 24 << 20);
-    for list in ["blocks", "mixes", "depths"] {
-        assert_eq!(study["data"]["profile"][list].as_array().unwrap().len(), 5, "{list}");
+}
+
+/// The published cells were measured in both, and what was not asked for is not there.
+fn expect_other_ways(data: &Value) {
+    let ways = data["unstated"].as_array().unwrap();
+    assert_eq!(ways.iter().map(|way| &way["way"]).collect::<Vec<_>>(), ["threads", "buffered"]);
+    assert_eq!(ways[0]["engine"], "threads");
+    for way in ways {
+        for list in ["blocks", "mixes", "depths"] {
+            let cells = way["profile"][list].as_array().unwrap();
+            assert_eq!(cells.len(), 5, "{list}");
+            let rate = |cell: &Value| cell["rate_per_s"]["value"].as_f64().unwrap();
+            assert!(cells.iter().all(|cell| rate(cell) > 0.0), "{list}");
+        }
+        assert!(way["profile"]["small_writes"]["rate_per_s"]["value"].as_f64().unwrap() > 0.0);
     }
-    assert_eq!(study["data"]["fio_job"].as_str().unwrap().matches("ioengine=io_uring").count(), 38);
-    expect_summary(study["data"]["summary"].as_array().unwrap());
-    let map = study["data"]["map"].as_array().unwrap();
-    let left_out: Vec<_> = map.iter().filter(|field| field["cell"].is_null()).collect();
-    assert_eq!((map.len(), left_out.len()), (16, 1));
-    assert_eq!((&left_out[0]["block_bytes"], &left_out[0]["depth"]), (&(1 << 20).into(), &256.into()));
-    assert!(stderr.contains("Measuring takes about 15.2 s: 38 cells, 2 rounds each."), "{stderr}");
+    assert_eq!(
+        (&data["long_runs"], &data["rated"]["read_bytes_per_s"]),
+        (&serde_json::json!([]), &Value::Null)
+    );
+    let blocks = data["simulated"].as_array().unwrap();
+    assert_eq!((blocks.len(), &data["simulated_disk"]["queue"]), (5, &32.into()));
+}
+
+/// Too short to say whether the speed lasts, which is said.
+#[test]
+fn a_long_run_and_ratings_are_measured_where_they_are_asked_for() {
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let args = ["--time", "20ms", "--ramp", "0", "--size", "16M", "--runs", "1", "--long-run", "1s"];
+    let mut command = stook(["study", "ssd-profile", "--rated-read", "7100M", "--rated-write", "6G"]);
+    let (code, stdout, stderr) = ended(command.args(args).current_dir(place.path()));
+    assert_eq!(code, 0, "{stderr}");
+    let mut study: Value =
+        serde_json::from_slice(&fs::read(place.path().join("study.json")).unwrap()).unwrap();
+    let page = fs::read_to_string(place.path().join("study.html")).unwrap();
+    page_conformance(&page, &[CHARTS.as_slice(), &[LONG_RUN]].concat());
+    let bench = study["data"].as_object_mut().unwrap().remove("bench").unwrap();
+    let data = &study["data"];
+    let runs = data["long_runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|run| &run["rw"]).collect::<Vec<_>>(), ["read", "write"]);
+    for run in runs {
+        assert!(run["seconds"].as_f64().unwrap() >= 1.0 && run["bytes"].as_u64().unwrap() > 0, "{run}");
+        assert!(!run["rates_bytes_per_s"].as_array().unwrap().is_empty(), "{run}");
+    }
+    let conclusions = study["conclusions"].as_array().unwrap();
+    let of = |words: &str| {
+        conclusions.iter().find(|one| one["published"].as_str().unwrap().contains(words)).unwrap()
+    };
+    assert_eq!(of("a minute or so")["verdict"], "not_measured");
+    assert_eq!(data["rated"], serde_json::json!({ "read_bytes_per_s": 7.1e9, "write_bytes_per_s": 6e9 }));
+    // One cell more: writes as drives are rated.
+    let cells = bench["cells"].as_array().unwrap();
+    let last = cells.last().unwrap();
+    assert_eq!((cells.len(), &last["rw"], &last["block_size"]), (39, &"write".into(), &(1 << 20).into()));
+    assert!(stdout.contains("Here, writes in order"), "{stdout}");
+    documented("study", &study);
 }
 
 fn expect_summary(summary: &[Value]) {
@@ -102,6 +169,8 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
         (&["--work", "file"][..], 2, "file: expected a directory"),
         (&["--work", "absent"], 2, "absent: expected a directory"),
         (&["--time", "0"], 2, "the time is 0 s; expected more than 0"),
+        (&["--long-run", "10ms"], 2, "--long-run: expected 1 s or more"),
+        (&["--rated-read", "much"], 2, "--rated-read"),
         (&["--size", "256K"], 2, "expected a block that fits in the file"),
         (&["--out", "file"], 1, "file"),
         (&["--dir", "tree"], 2, "--dir"),

@@ -366,6 +366,9 @@ fn archives_are_made_read_in_every_order_and_removed() {
         "16 of 32 from other files: 17 files",
         "3466MB/s",
         "A merged copy of 512 files",
+        "stitched, one read after the other",
+        "stitched, 16 reads at once",
+        "The jobs on a simulated hard disk, which is no measurement",
     ] {
         assert!(stdout.contains(line), "{line}: {stdout}");
     }
@@ -374,8 +377,17 @@ fn archives_are_made_read_in_every_order_and_removed() {
     documented("study", &result);
     assert_self_contained(&fs::read_to_string(place.path().join("out/study.html")).unwrap(), &result);
     let data = &result["data"];
-    assert_eq!((data["jobs"].as_array().unwrap().len(), data["rows"].as_array().unwrap().len()), (5, 24));
+    assert_eq!((data["jobs"].as_array().unwrap().len(), data["rows"].as_array().unwrap().len()), (5, 40));
     assert!(data["rows"].as_array().unwrap().iter().all(|row| row["bytes_per_s"].as_f64().unwrap() > 0.0));
+    let merged = data["merged"].as_array().unwrap();
+    assert_eq!(merged.iter().map(|one| &one["files"]).collect::<Vec<_>>(), [16, 64, 128, 512]);
+    assert!(
+        merged
+            .iter()
+            .all(|one| one["made_s"].as_f64().unwrap() > 0.0 && one["read_s"].as_f64().unwrap() > 0.0)
+    );
+    let simulated = data["simulated"].as_array().unwrap();
+    assert_eq!((simulated.len(), &data["simulated_disk"]["turns_per_minute"]), (5, &7200.0.into()));
     assert_eq!(names(place.path()), ["out"]);
 }
 

@@ -145,6 +145,7 @@ fn bench(cell: Workload, keep: bool) -> Bench {
         // Filling it again before every run of ours, and not before those of fio, would not be the
         // same to both.
         file_is_full: true,
+        cold: false,
     }
 }
 

@@ -5,21 +5,21 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use serde::Serialize;
-use stook::engine;
 use stook::extent::ByteRange;
-use stook::ops::raw::read_raw;
 use stook::report::units::{bytes_binary, count};
+use stook::stitch::VirtualFile;
+
+use super::stitched::{read_at_once, read_in_turn, stitched};
 
 /// Bytes of an archive, as published.
 pub const ARCHIVE_BYTES: u64 = 64 << 20;
 
 /// Reads of a program that takes a file as it comes.
-const READ_LEN: usize = 1 << 20;
+pub(super) const READ_LEN: usize = 1 << 20;
 
 /// How an archive is made up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -141,20 +141,27 @@ pub enum Order {
     InTurn,
     /// The same, and all files were opened before.
     InTurnOpened,
-    /// Many reads at once, past the page cache; opening counts.
+    /// The same through a virtual file, one read after the other; opening counts.
+    StitchedInTurn,
+    /// Through a virtual file with many reads at once, past the page cache; opening counts.
     AtOnce,
+    /// The same, and all files were opened before.
+    AtOnceOpened,
 }
 
 impl Order {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::InTurn, Self::InTurnOpened, Self::AtOnce];
+    pub const ALL: [Self; 5] =
+        [Self::InTurn, Self::InTurnOpened, Self::StitchedInTurn, Self::AtOnce, Self::AtOnceOpened];
 
     /// Its name.
     pub fn label(self) -> &'static str {
         match self {
             Self::InTurn => "one after the other",
             Self::InTurnOpened => "the same, opened before",
-            Self::AtOnce => "16 reads at once",
+            Self::StitchedInTurn => "stitched, one read after the other",
+            Self::AtOnce => "stitched, 16 reads at once",
+            Self::AtOnceOpened => "the same at once, opened before",
         }
     }
 }
@@ -186,14 +193,35 @@ impl Archive {
         &self.paths
     }
 
+    /// The same bytes as one virtual file of the library.
+    pub(super) fn stitched(&self, is_opened: bool) -> anyhow::Result<VirtualFile> {
+        stitched(&self.paths, &self.pieces, is_opened)
+    }
+
     /// Reads all of it; seconds.
     pub(super) fn read(&self, order: Order) -> anyhow::Result<f64> {
         let (seconds, bytes) = match order {
-            Order::InTurn | Order::InTurnOpened => self.read_in_turn(order == Order::InTurnOpened)?,
-            Order::AtOnce => self.read_at_once()?,
+            Order::InTurn => self.read_in_turn(false)?,
+            Order::InTurnOpened => self.read_in_turn(true)?,
+            Order::StitchedInTurn => self.read_stitched(false, read_in_turn)?,
+            Order::AtOnce => self.read_stitched(false, read_at_once)?,
+            Order::AtOnceOpened => self.read_stitched(true, read_at_once)?,
         };
         ensure!(bytes == ARCHIVE_BYTES, "{bytes} bytes of an archive were read");
         Ok(seconds)
+    }
+
+    /// Laying it out asks nothing of its files; without `is_opened` it counts.
+    fn read_stitched(
+        &self,
+        is_opened: bool,
+        read: fn(&VirtualFile) -> anyhow::Result<u64>,
+    ) -> anyhow::Result<(f64, u64)> {
+        let opened = if is_opened { Some(self.stitched(true)?) } else { None };
+        let began = Instant::now();
+        let file = opened.map_or_else(|| self.stitched(false), Ok)?;
+        let bytes = read(&file)?;
+        Ok((began.elapsed().as_secs_f64(), bytes))
     }
 
     fn read_in_turn(&self, opened: bool) -> anyhow::Result<(f64, u64)> {
@@ -216,20 +244,6 @@ impl Archive {
                 .with_context(|| format!("cannot read {}", path.display()))?;
         }
         Ok((began.elapsed().as_secs_f64(), bytes))
-    }
-
-    fn read_at_once(&self) -> anyhow::Result<(f64, u64)> {
-        let began = Instant::now();
-        let files: Vec<Arc<engine::File>> = self
-            .paths
-            .iter()
-            .map(|path| Ok(Arc::new(engine::File::open(path)?)))
-            .collect::<anyhow::Result<_>>()?;
-        let ranges =
-            self.pieces.iter().filter_map(|(index, range)| Some((files.get(*index)?.clone(), *range)));
-        let read = read_raw(&ranges.collect::<Vec<_>>(), &mut |_| true)?;
-        // Memory that reads go to is not counted twice: closing the files is.
-        Ok((began.elapsed().as_secs_f64(), read.bytes))
     }
 
     /// All its bytes.
@@ -298,7 +312,13 @@ mod tests {
         for order in Order::ALL {
             assert!(archive.read(order).unwrap() > 0.0);
         }
+        for is_opened in [false, true] {
+            let whole = ByteRange::to(ARCHIVE_BYTES);
+            assert!(archive.stitched(is_opened).unwrap().read_at(whole).unwrap() == bytes);
+        }
         std::fs::write(files.path(16 << 20, 0, 0), "short").unwrap();
-        assert!(archive.read(Order::InTurn).is_err() && archive.read(Order::AtOnce).is_err());
+        for order in Order::ALL {
+            assert!(archive.read(order).is_err(), "{order:?}");
+        }
     }
 }

@@ -3,19 +3,23 @@
 use stook::report::units;
 
 use super::archives::{ARCHIVE_BYTES, Order, Shape};
+use super::merged::SLOW;
 use super::published::{DISK, NVME, SATA};
-use super::{Findings, JOBS};
+use super::{Findings, JOBS, simulated};
 use crate::frame::{Claim, Judgement, Printed, no_figures, not_measured};
+use crate::text::duration_s;
 use crate::verdict::Verdict;
 
 /// What is no slower than this share is not slower.
 const AS_FAST: f64 = 0.95;
-/// What is slower than this share of it is worth a merged copy.
-const SLOW: f64 = 0.90;
+/// A rate of this share of what the link carries is bound by it.
+const BOUND: f64 = 0.85;
+/// What PCI Express 3 carries with four lanes, MB/s: 8 GT/s each, 128 of 130 bits of them data.
+const PCIE3_MB_PER_S: f64 = 4.0 * 8e3 / 8.0 * 128.0 / 130.0;
+/// The size of files that the document names, and how near to it ours has to be: a factor of 2.
+const NAMED_BYTES: f64 = 1_048_576.0;
 
-const NO_DISK: &str = "No disk is known to rotate here.";
-
-pub(super) const CLAIMS: [Claim<Findings>; 9] = [
+pub(super) const CLAIMS: [Claim<Findings>; 12] = [
     Claim {
         section: "Introduction, Old Hard Drive",
         published: "On hard disks, loads out of many files are slower, because of seeks.",
@@ -32,7 +36,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 9] = [
                 }
                 (Verdict::of(ratios.iter().all(|ratio| *ratio < AS_FAST)), of_single(&ratios))
             }
-            _ => not_measured(NO_DISK),
+            _ => no_disk(found, |ratios| ratios.iter().all(|ratio| *ratio < AS_FAST)),
         },
     },
     Claim {
@@ -76,9 +80,18 @@ pub(super) const CLAIMS: [Claim<Findings>; 9] = [
         check: "Smaller pieces are slower than the larger ones before them, on a disk that rotates.",
         there: || {
             let ratios = ratios(&DISK);
-            (Verdict::of(ratios.windows(2).all(|pair| pair[1] < pair[0])), of_single(&ratios))
+            (Verdict::of(falling(&ratios)), of_single(&ratios))
         },
-        here: |_| not_measured(NO_DISK),
+        here: |found| match found.environment.rotates {
+            Some(true) => {
+                let ratios = job_ratios(found);
+                if ratios.len() < 2 {
+                    return not_measured("Fewer than two jobs are valid.");
+                }
+                (Verdict::of(falling(&ratios)), of_single(&ratios))
+            }
+            _ => no_disk(found, falling),
+        },
     },
     Claim {
         section: "Importance of These Tests",
@@ -93,6 +106,46 @@ pub(super) const CLAIMS: [Claim<Findings>; 9] = [
             }
             let figures = format!("{} {}", of_single(&ratios), break_even(found));
             (Verdict::of(ratios.iter().all(|ratio| *ratio < SLOW)), figures)
+        },
+    },
+    Claim {
+        section: "Importance of These Tests",
+        published: "Files below 1M are small in this sense.",
+        check: "A line through the times of reading an archive one file after the other, over the number of files, leaves \
+                90% of the rate to files of a size between 512 KiB and 2 MiB.",
+        there: no_figures,
+        here: |found| match found.rule {
+            Some(rule) => {
+                let near = NAMED_BYTES / 2.0..=NAMED_BYTES * 2.0;
+                (Verdict::of(near.contains(&rule.worth_below_bytes)), size_rule(found))
+            }
+            None => (Verdict::DoesNotHold, size_rule(found)),
+        },
+    },
+    Claim {
+        section: "Importance of These Tests",
+        published: "Archives below 32M are small in this sense.",
+        check: "Whether a copy pays after more reads where the archive is larger.",
+        there: no_figures,
+        here: |_| {
+            not_measured(
+                "Archives of one size are read. By the line that is fitted, what a copy costs and what a read gains both \
+                 grow with the archive, so that the number of reads stays: a limit on its size is one of room.",
+            )
+        },
+    },
+    Claim {
+        section: "Importance of These Tests",
+        published: "A merged copy takes away what is lost on hard disks.",
+        check: "A merged copy of 512 files of 128 KiB is read at 95% of the rate of one file, or more, on this device.",
+        there: no_figures,
+        here: |found| {
+            let whole = found.rows.iter().find(|row| (row.shape, row.order) == (Shape::WHOLE, Order::InTurn));
+            let Some((merged, whole)) = found.smallest().zip(whole) else {
+                return not_measured("Not all of it was read.");
+            };
+            let ratio = whole.seconds / merged.read_s;
+            (Verdict::of(ratio >= AS_FAST), format!("{ratio:.2} of it."))
         },
     },
     Claim {
@@ -122,14 +175,42 @@ pub(super) const CLAIMS: [Claim<Findings>; 9] = [
     Claim {
         section: "Solid State Storage (NVME)",
         published: "PCIe 3 was the bottleneck.",
-        check: "The rate against the link.",
-        there: no_figures,
-        here: |found| match found.environment.link.is_empty() {
-            true => not_measured("The system does not say how the device is linked."),
-            false => not_measured("The link here is another one; it stands under “On what”."),
+        check: "The highest rate is at least 85% of what the link carries; PCIe 3 with four lanes, whose number it does \
+                not state, carries 3,938 MB/s.",
+        there: || {
+            let most = (0..NVME.rows.len()).filter_map(|row| NVME.number(row, 1)).fold(0.0, f64::max);
+            bound(most / PCIE3_MB_PER_S)
+        },
+        here: |found| {
+            let valid = found.jobs.iter().filter(|job| !job.state.is_invalid());
+            let most = valid.map(|job| job.bytes_per_s).max_by(f64::total_cmp);
+            match (found.link_limit_bytes_per_s, most) {
+                (None, _) => not_measured("The system does not say how the device is linked."),
+                (_, None) => not_measured("No job is valid."),
+                (Some(limit), Some(most)) => bound(most / limit),
+            }
         },
     },
 ];
+
+fn bound(share: f64) -> Judgement {
+    (Verdict::of(share >= BOUND), format!("{} of it.", units::percent(share)))
+}
+
+/// Smaller pieces come later.
+fn falling(ratios: &[f64]) -> bool {
+    ratios.windows(2).all(|pair| matches!(pair, [before, after] if after < before))
+}
+
+/// What a simulation says of the same check, where no disk rotates: no verdict.
+fn no_disk(found: &Findings, check: fn(&[f64]) -> bool) -> Judgement {
+    let ratios = simulated::ratios(&found.simulated);
+    let would = if check(&ratios) { "would hold" } else { "would not hold" };
+    not_measured(format!(
+        "No disk is known to rotate here. On a simulated one it {would}. {}",
+        of_single(&ratios)
+    ))
+}
 
 /// The rows behind the first, as ratios of the printed rates.
 fn ratios(table: &Printed) -> Vec<f64> {
@@ -157,8 +238,8 @@ fn partly(found: &Findings, shape: Shape) -> Judgement {
 
 /// After how many reads a merged copy has paid.
 pub(super) fn break_even(found: &Findings) -> String {
-    let merged = &found.merged;
-    let made = units::duration_ns((merged.made_s * 1e9) as u64);
+    let Some(merged) = found.smallest() else { return "No copy was merged.".to_owned() };
+    let made = duration_s(merged.made_s);
     match merged.break_even_reads {
         Some(reads) => {
             let noun = if reads <= 1.0 { "read" } else { "reads" };
@@ -171,12 +252,27 @@ pub(super) fn break_even(found: &Findings) -> String {
     }
 }
 
+/// From which size of files on a merged copy is worth while here.
+pub(super) fn size_rule(found: &Findings) -> String {
+    match found.rule {
+        Some(rule) => format!(
+            "Each file costs {} beside its bytes, which come at {}: one after the other, files below {} are read at less \
+             than 90% of that rate.",
+            duration_s(rule.per_file_s),
+            units::rate(rule.bytes_per_s),
+            units::bytes_binary(rule.worth_below_bytes.round() as u64)
+        ),
+        None => "Time does not grow with the number of files, so no size of them follows from it.".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use stook::bench::gates::State;
 
-    use super::super::{Job, Merged, Row};
+    use super::super::{Job, Merged, Row, Rule};
     use super::*;
+    use crate::disk::SimulatedDisk;
     use crate::environment::Environment;
     use crate::frame::judged;
 
@@ -202,7 +298,18 @@ mod tests {
             jobs: JOBS.map(job).into(),
             fio: None,
             rows: Shape::ALL.map(row).into(),
-            merged: Merged { made_s: 0.1, gain_s: 0.03, break_even_reads: Some(0.1 / 0.03) },
+            merged: vec![Merged {
+                file_bytes: 128 << 10,
+                files: 512,
+                made_s: 0.1,
+                read_s: 1.0,
+                gain_s: 0.03,
+                break_even_reads: Some(0.1 / 0.03),
+            }],
+            rule: Some(Rule { per_file_s: 100e-6, bytes_per_s: 1e9, worth_below_bytes: 900e3 }),
+            simulated: simulated::jobs(&SimulatedDisk::ORDINARY),
+            simulated_disk: SimulatedDisk::ORDINARY,
+            link_limit_bytes_per_s: None,
             file_bytes: 1 << 30,
             archives: 1,
             rounds: 1,
@@ -218,11 +325,55 @@ mod tests {
     #[test]
     fn verdicts_follow_the_rates_and_the_kind_of_device() {
         use Verdict::{DoesNotHold as No, Holds as Yes, NotMeasured as None};
-        assert_eq!(verdicts(&found(1.1, false)), [None, Yes, Yes, None, No, Yes, Yes, None, None]);
-        assert_eq!(verdicts(&found(0.5, false)), [None, No, No, None, Yes, No, No, None, None]);
-        assert_eq!(verdicts(&found(0.5, true)), [Yes, None, No, None, Yes, No, None, None, None]);
+        // Of merging: what it gains, the size of files, the size of archives, the copy.
+        let merging = |gains| [gains, Yes, None, Yes];
+        let all = |begin: [Verdict; 4], gains, end: [Verdict; 4]| [begin, merging(gains), end].concat();
+        assert_eq!(verdicts(&found(1.1, false)), all([None, Yes, Yes, None], No, [Yes, Yes, None, None]));
+        assert_eq!(verdicts(&found(0.5, false)), all([None, No, No, None], Yes, [No, No, None, None]));
+        // All jobs are equally slow: smaller pieces are not slower than larger ones.
+        assert_eq!(verdicts(&found(0.5, true)), all([Yes, None, No, No], Yes, [No, None, None, None]));
         let all = judged(&CLAIMS, &found(0.5, false));
         assert!(all[4].here.ends_with("takes 100 ms, and has paid after 4 reads."), "{}", all[4].here);
+        assert!(all[5].here.contains("files below 879 KiB are read at less than 90%"), "{}", all[5].here);
+    }
+
+    #[test]
+    fn what_a_simulated_disk_says_is_named_so_and_is_no_verdict() {
+        let all = judged(&CLAIMS, &found(1.0, false));
+        for number in [0, 3] {
+            let one = &all[number];
+            assert_eq!(one.verdict, Verdict::NotMeasured);
+            let said = "No disk is known to rotate here. On a simulated one it would hold. Against the single file: ";
+            assert!(one.here.starts_with(said), "{}", one.here);
+        }
+    }
+
+    #[test]
+    fn a_size_of_files_far_from_the_named_one_and_a_copy_that_is_slow_are_seen() {
+        let mut other = found(0.5, false);
+        other.rule = other.rule.map(|rule| Rule { worth_below_bytes: 100e3, ..rule });
+        other.merged[0].read_s = 1.2;
+        let seen = verdicts(&other);
+        assert_eq!([seen[5], seen[7]], [Verdict::DoesNotHold; 2]);
+        other.rule = None;
+        assert_eq!(verdicts(&other)[5], Verdict::DoesNotHold);
+        other.merged.clear();
+        assert_eq!(verdicts(&other)[7], Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn a_link_bounds_what_comes_near_to_what_it_carries() {
+        let judged_of = |link_limit_bytes_per_s| {
+            let found = Findings { link_limit_bytes_per_s, ..found(0.5, false) };
+            judged(&CLAIMS, &found)[11].clone()
+        };
+        let one = judged_of(Some(1.1e9));
+        assert_eq!((one.verdict, one.here.as_str()), (Verdict::Holds, "90.9% of it."));
+        assert_eq!(judged_of(Some(2e9)).verdict, Verdict::DoesNotHold);
+        assert_eq!(
+            (one.verdict_of_published, one.figures_of_published.as_str()),
+            (Verdict::Holds, "92.0% of it.")
+        );
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use stook::report::units;
 
 use super::archives::{ARCHIVE_BYTES, Order, Shape};
-use super::conclusions::{CLAIMS, break_even};
+use super::conclusions::{CLAIMS, break_even, size_rule};
 use super::published::{DISK, DOCUMENT, JOBS, NVME, SATA, TEXT};
 use super::{Findings, Job};
 use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
+use crate::text::duration_s;
 
 pub(super) fn frame(findings: &Findings) -> Frame {
     Frame {
@@ -27,10 +28,11 @@ fn verdict(findings: &Findings) -> String {
     };
     format!(
         "An archive of 512 files of 128 KiB is read at {} of the rate of one file when they are read one after the other, \
-         and at {} with 16 reads at once. {}",
+         and at {} through a stitched file with 16 reads at once. {} {}",
         share(Order::InTurn),
         share(Order::AtOnce),
-        break_even(findings)
+        break_even(findings),
+        size_rule(findings)
     )
 }
 
@@ -71,16 +73,35 @@ fn tables(findings: &Findings) -> Vec<Beside> {
             [NONE; 4].map(str::to_owned)
         }
     };
-    let columns = ["Here, the job", "Against the first", "Real files, in turn", "16 at once"];
+    let columns = ["Here, the job", "Against the first", "Real files, in turn", "Stitched, 16 at once"];
+    // Of the one class that is simulated, too.
+    let disk_columns =
+        [columns[0], columns[1], columns[2], columns[3], "Simulated, no measurement", "Against the first"];
+    let disk = |row: usize, matches: bool| {
+        let [job, ratio, turn, once] = class(four.get(row).copied(), matches);
+        let jobs = &findings.simulated;
+        let simulated = jobs.iter().find(|job| Some(job.block_bytes) == four.get(row).copied());
+        let against = simulated.zip(jobs.first()).map(|(job, first)| job.bytes_per_s / first.bytes_per_s);
+        let against = against.map_or_else(|| NONE.to_owned(), |ratio| format!("{ratio:.2}x"));
+        [job, ratio, turn, once, rate(simulated.map(|job| job.bytes_per_s)), against]
+    };
     let rotates = findings.environment.rotates == Some(true);
     let is_nvme = findings.environment.device.starts_with("nvme");
+    // A virtual disk is of no class.
+    let is_sata =
+        findings.environment.rotates == Some(false) && findings.environment.device.starts_with("sd");
     vec![
         Beside::new(JOBS, ["Here", "Here, fio"], jobs),
-        Beside::new(DISK, columns, |row| class(four.get(row).copied(), rotates)),
-        Beside::new(SATA, columns, |row| class(five.get(row).copied(), !rotates && !is_nvme)),
+        Beside::new(DISK, disk_columns, |row| disk(row, rotates)),
+        Beside::new(SATA, columns, |row| class(five.get(row).copied(), is_sata)),
         Beside::new(NVME, columns, |row| class(four.get(row).copied(), is_nvme)),
         Beside::new(TEXT, ["Here"], |row| {
-            [if row < 4 { ["32", "16", "17", "64 MiB"][row] } else { NONE }.to_owned()]
+            let worth_below = findings.rule.map(|rule| rule.worth_below_bytes.round() as u64);
+            [match row {
+                0..=3 => ["32", "16", "17", "64 MiB"][row].to_owned(),
+                5 => worth_below.map_or_else(|| NONE.to_owned(), units::bytes_binary),
+                _ => NONE.to_owned(),
+            }]
         }),
     ]
 }
@@ -117,7 +138,8 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         ),
         Step::other(
             "All reads of an archive are in flight at once",
-            "Real files are read one after the other, with opening counted and not; and with 16 reads at once",
+            "Real files are read one after the other, with opening counted and not; and through a stitched file of the \
+             library, one read after the other, and 16 at once with opening counted and not",
             "a program that reads a file in one go asks for one thing after another",
         ),
         Step::other(
@@ -127,7 +149,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         ),
         Step::other(
             "A merged copy is recommended",
-            "One is made, and its cost and gain are counted",
+            "Archives of 16 to 512 files are merged: what that costs, what a read gains, and from which size of files on",
             "it is not measured there",
         ),
         Step::other(
@@ -136,12 +158,30 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "the others are not here: their tables have a dash",
         ),
         Step::other(
+            "A hard disk",
+            simulated(findings),
+            "disks that rotate are seldom at hand; what is simulated is no measurement, and decides nothing",
+        ),
+        Step::other(
             "Caches are not spoken of: the jobs pass them by",
             findings.cold.clone(),
             "real files are read through the page cache",
         ),
         Step::rounds(format!("{} rounds; medians", findings.rounds)),
     ]
+}
+
+fn simulated(findings: &Findings) -> String {
+    let disk = &findings.simulated_disk;
+    format!(
+        "Beside it a simulated one: {:.0} turns a minute, {} to a third of it and {} at least, {}, a queue of {}; its \
+         times are assumed, and its rate is that at which 64 MiB come as printed",
+        disk.turns_per_minute,
+        duration_s(disk.seek_mean_s),
+        duration_s(disk.seek_least_s),
+        units::rate(disk.bytes_per_s),
+        disk.queue
+    )
 }
 
 const CONTRADICTIONS: [Contradiction; 5] = [

@@ -1,11 +1,15 @@
 //! The study of archives that are read out of many files: the published jobs of fio, and then real
-//! files, one after another and at once.
+//! files, one after another and through virtual files of the library, one read at a time and many
+//! at once.
 
 pub mod archives;
 mod conclusions;
 mod frame;
+mod merged;
 mod page;
 pub mod published;
+mod simulated;
+mod stitched;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,18 +18,23 @@ use anyhow::Context as _;
 use serde::Serialize;
 use stook::bench::gates::State as GateState;
 use stook::bench::{self, Bench, Pattern, Workload, fresh_seed};
+use stook::device::Attachment;
 use stook::engine::Backend;
+use stook::extent::ByteRange;
 use stook::report::page::Page;
 use stook::report::stats::median;
 use stook::report::units;
 
 use self::archives::{ARCHIVE_BYTES, Archive, Files};
 pub use self::archives::{Order, Shape};
+use self::merged::Copied;
+pub use self::merged::{Merged, Rule};
+pub use self::simulated::SimulatedJob;
 use crate::cold::{Cold, Next};
+use crate::disk::SimulatedDisk;
 use crate::environment::Environment;
 use crate::frame::Frame;
 use crate::limit::Fio;
-use crate::meter::Taken;
 use crate::sample::{check_space, remove, sync, write_data};
 use crate::{Hooks, OptionError, Study, Text};
 
@@ -83,17 +92,6 @@ pub struct Row {
     pub runs: Vec<f64>,
 }
 
-/// An archive of many files made into one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Merged {
-    /// Making it, down to the medium, seconds.
-    pub made_s: f64,
-    /// What one read of it gains, seconds; below 0 where it loses.
-    pub gain_s: f64,
-    /// Reads after which it has paid; absent where it never does.
-    pub break_even_reads: Option<f64>,
-}
-
 /// What was found, as it is in `study.json` under `data`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
@@ -103,8 +101,16 @@ pub struct Findings {
     pub fio: Option<String>,
     /// Real files.
     pub rows: Vec<Row>,
-    /// The archive of the smallest files, merged.
-    pub merged: Merged,
+    /// Archives that were merged, that of the smallest files last.
+    pub merged: Vec<Merged>,
+    /// From which size of files on that is worth while; absent where many files are no slower.
+    pub rule: Option<Rule>,
+    /// The disk that the jobs were simulated on. Nothing of it is measured.
+    pub simulated_disk: SimulatedDisk,
+    /// The jobs on it.
+    pub simulated: Vec<SimulatedJob>,
+    /// What the link of the device carries, bytes a second, where that is known.
+    pub link_limit_bytes_per_s: Option<f64>,
     /// Length of the file of the jobs.
     pub file_bytes: u64,
     /// Archives of each shape.
@@ -124,7 +130,7 @@ pub struct State {
     cold: Cold,
     jobs: Vec<Job>,
     rows: Vec<(Shape, Order, Vec<f64>)>,
-    merged: Option<f64>,
+    copied: Vec<Copied>,
     rounds: u32,
 }
 
@@ -184,6 +190,7 @@ impl SolidReads {
             keep: false,
             overwrite_file: false,
             file_is_full: true,
+            cold: false,
         }
     }
 
@@ -290,7 +297,7 @@ impl Study for SolidReads {
         let jobs = self.run_jobs(&place, hooks)?;
         let rows =
             Shape::ALL.into_iter().flat_map(|shape| Order::ALL.map(|order| (shape, order, Vec::new())));
-        Ok(State { place, cold, jobs, rows: rows.collect(), merged: None, rounds: 0 })
+        Ok(State { place, cold, jobs, rows: rows.collect(), copied: Vec::new(), rounds: 0 })
     }
 
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
@@ -308,23 +315,21 @@ impl Study for SolidReads {
         Ok(())
     }
 
-    /// A merged copy has the bytes of its files; and each read has counted its bytes.
-    fn check_bytes(&self, state: &mut State, _: &dyn Hooks) -> anyhow::Result<()> {
+    /// A virtual file and a merged copy have the bytes of the files; and each read has counted its
+    /// bytes.
+    fn check_bytes(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
         let files = state.place.files();
-        let archive = Archive::new(SMALLEST, &files, 0);
-        state.cold.prepare(Next { paths: archive.paths(), memory_bytes: ARCHIVE_BYTES })?;
+        for shape in Shape::ALL {
+            hooks.check()?;
+            let archive = Archive::new(shape, &files, 0);
+            let stitched = archive.stitched(false)?.read_at(ByteRange::to(ARCHIVE_BYTES))?;
+            anyhow::ensure!(stitched == archive.bytes()?, "{}: other bytes, stitched", shape.label());
+        }
         let copy = state.place.0.join("merged");
-        let (taken, bytes) = Taken::by(|| {
-            let bytes = archive.bytes()?;
-            let context = || format!("cannot write {}", copy.display());
-            fs::write(&copy, &bytes).with_context(context)?;
-            fs::File::open(&copy).and_then(|file| file.sync_all()).with_context(context)?;
-            Ok(bytes)
-        })?;
-        let found = fs::read(&copy).with_context(|| format!("cannot read {}", copy.display()))?;
-        anyhow::ensure!(found == bytes, "{} has other bytes than its files", copy.display());
-        remove(&copy)?;
-        state.merged = Some(taken.seconds);
+        for file_bytes in merged::FILE_BYTES {
+            hooks.check()?;
+            state.copied.push(Copied::measure(file_bytes, &files, &state.cold, &copy)?);
+        }
         Ok(())
     }
 
@@ -338,15 +343,16 @@ impl Study for SolidReads {
             anyhow::Ok(Row { shape, order, seconds, bytes_per_s: ARCHIVE_BYTES as f64 / seconds, runs })
         };
         let rows = state.rows.into_iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
-        let seconds = |shape| rows.iter().find(|row| (row.shape, row.order) == (shape, Order::InTurn));
-        let gain_s =
-            seconds(SMALLEST).zip(seconds(Shape::WHOLE)).map(|(many, one)| many.seconds - one.seconds);
-        let (made_s, gain_s) =
-            (state.merged.context("nothing was merged")?, gain_s.context("nothing was read")?);
+        let merged = state.copied.into_iter().map(|copied| copied.against(&rows));
+        let disk = SimulatedDisk::ORDINARY;
         Ok(Findings {
             jobs: state.jobs,
             fio: Fio::version(),
-            merged: Merged { made_s, gain_s, break_even_reads: (gain_s > 0.0).then(|| made_s / gain_s) },
+            merged: merged.collect::<Option<_>>().context("nothing was read")?,
+            rule: Rule::of(&rows),
+            simulated: simulated::jobs(&disk),
+            simulated_disk: disk,
+            link_limit_bytes_per_s: Attachment::of(&self.work).read_limit_bytes_per_s(),
             rows,
             file_bytes: self.file_bytes,
             archives: self.archives,
@@ -369,9 +375,6 @@ impl Study for SolidReads {
     }
 }
 
-/// The shape that a merged copy is made of.
-const SMALLEST: Shape = Shape::Files { file_bytes: 128 << 10 };
-
 impl Findings {
     /// A shape against the whole archive, by its rate in this order.
     fn against_whole(&self, shape: Shape, order: Order) -> Option<f64> {
@@ -379,6 +382,11 @@ impl Findings {
             self.rows.iter().find(|row| (row.shape, row.order) == (shape, order)).map(|row| row.bytes_per_s)
         };
         Some(rate(shape)? / rate(Shape::WHOLE)?)
+    }
+
+    /// The merged copy of the archive of the smallest files.
+    fn smallest(&self) -> Option<&Merged> {
+        self.merged.last()
     }
 
     /// A job against the first, if both are believed.

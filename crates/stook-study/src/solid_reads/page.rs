@@ -5,7 +5,7 @@ use stook::report::page::{Block, Figure, Page};
 use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 
-use super::conclusions::break_even;
+use super::conclusions::{break_even, size_rule};
 use super::{Findings, Order, Row, Shape};
 use crate::Text;
 use crate::text::{duration_s, numbers};
@@ -14,7 +14,12 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let mut text = Vec::from(Text::titled("Jobs of fio: random reads of one file", jobs(findings)));
     text.extend(doubts(findings).into_iter().map(Text::Line));
     text.extend(Text::titled("Archives of 64 MiB out of real files, cold", real(findings)));
-    text.push(Text::line(format_args!("\n{}", break_even(findings))));
+    text.extend(Text::titled("Archives that were merged", merged(findings)));
+    text.push(Text::line(format_args!("\n{} {}", break_even(findings), size_rule(findings))));
+    text.extend(Text::titled(
+        "The jobs on a simulated hard disk, which is no measurement",
+        simulated(findings),
+    ));
     text
 }
 
@@ -27,7 +32,80 @@ pub(super) fn page(findings: &Findings) -> Page {
         )
         .section("", vec![Block::Figures(figures(findings))])
         .section("The jobs of fio", job_blocks(findings))
-        .section("Real files", vec![Block::Bars(bars(findings)), Block::Table(real(findings)), Block::Text(break_even(findings))])
+        .section("Real files", real_blocks(findings))
+        .section("A merged copy", merged_blocks(findings))
+        .section("On a simulated hard disk", simulated_blocks(findings))
+}
+
+fn real_blocks(findings: &Findings) -> Vec<Block> {
+    let orders = [
+        (Order::InTurn, "Reading an archive, one file after the other"),
+        (Order::AtOnce, "Reading an archive through a stitched file, 16 reads at once"),
+    ];
+    let bars = orders.map(|(order, caption)| Block::Bars(bars(findings, order, caption)));
+    bars.into_iter()
+        .chain([Block::Table(real(findings))])
+        .chain([Block::Text(
+            "A stitched file is what the library makes of many files: it is read by offset like one, and opens a file when \
+             a read comes to it. A framework that shows archives to a program answers each of its reads before the next \
+             one comes, which is the first row of every archive; the files behind it can be read together where all of \
+             it is asked for at once."
+                .to_owned(),
+        )])
+        .collect()
+}
+
+fn merged_blocks(findings: &Findings) -> Vec<Block> {
+    vec![
+        Block::Table(merged(findings)),
+        Block::Text(format!("{} {}", break_even(findings), size_rule(findings))),
+    ]
+}
+
+fn simulated_blocks(findings: &Findings) -> Vec<Block> {
+    vec![
+        Block::Note(
+            "This is no measurement: a hard disk was simulated, with times that are assumed; they stand under “What was \
+             done there, and what is done here”. Directories and file systems take no part in it."
+                .to_owned(),
+        ),
+        Block::Table(simulated(findings)),
+    ]
+}
+
+fn merged(findings: &Findings) -> Table {
+    let columns = ["Archive", "Made in", "Read in", "Its files", "A read gains", "Has paid after"];
+    findings.merged.iter().fold(numbers("", columns), |table, one| {
+        let shape = Shape::Files { file_bytes: one.file_bytes };
+        let paid = one.break_even_reads.map_or_else(
+            || "never".to_owned(),
+            |reads| units::count_of(reads.ceil() as u64, "read", "reads"),
+        );
+        let sign = if one.gain_s < 0.0 { "−" } else { "" };
+        let cells = [
+            shape.label(),
+            duration_s(one.made_s),
+            duration_s(one.read_s),
+            duration_s(one.read_s + one.gain_s),
+            format!("{sign}{}", duration_s(one.gain_s.abs())),
+            paid,
+        ];
+        table.row(cells, Tone::Plain)
+    })
+}
+
+fn simulated(findings: &Findings) -> Table {
+    let columns = ["Job", "Simulated, MB/s", "Against the first", "One after the other, MB/s"];
+    let first = findings.simulated.first().map_or(f64::NAN, |job| job.bytes_per_s);
+    findings.simulated.iter().fold(numbers("", columns), |table, job| {
+        let cells = [
+            format!("{} at depth {}", units::bytes_binary(job.block_bytes), job.depth),
+            format!("{:.1}", job.bytes_per_s / 1e6),
+            format!("{:.2}x", job.bytes_per_s / first),
+            format!("{:.1}", job.in_turn_bytes_per_s / 1e6),
+        ];
+        table.row(cells, Tone::Plain)
+    })
 }
 
 fn figures(findings: &Findings) -> Vec<Figure> {
@@ -82,13 +160,13 @@ fn doubts(findings: &Findings) -> Vec<String> {
     findings.jobs.iter().filter(|job| !job.state.is_valid()).map(doubt).collect()
 }
 
-fn bars(findings: &Findings) -> Bars {
-    let rows = findings.rows.iter().filter(|row| row.order == Order::InTurn);
+fn bars(findings: &Findings, order: Order, caption: &str) -> Bars {
+    let rows = findings.rows.iter().filter(|row| row.order == order);
     let bar = |row: &Row| {
         let tone = if row.shape == Shape::WHOLE { Tone::Muted } else { Tone::Highlight };
         Bar::new(row.shape.label(), (row.bytes_per_s / 1e6).round()).tone(tone)
     };
-    Bars::new("Reading an archive, one file after the other", "MB/s", rows.map(bar).collect())
+    Bars::new(caption, "MB/s", rows.map(bar).collect())
 }
 
 fn real(findings: &Findings) -> Table {

@@ -16,7 +16,7 @@ use super::verdict::plain;
 use crate::text::duration_s;
 
 /// The identifiers of all charts, in the order of the page.
-pub const CHARTS: [&str; 16] = [
+pub const CHARTS: [&str; 18] = [
     "latency-block",
     "iops-block",
     "bandwidth-block",
@@ -29,11 +29,16 @@ pub const CHARTS: [&str; 16] = [
     "iops-mix",
     "latency-mix",
     "bandwidth-mix",
+    "normalised-mix",
+    "simulated-disk",
     "mix-predicted",
     "percentiles",
     "histogram",
     "time-line",
 ];
+
+/// Of the long runs, which are drawn where they were asked for.
+pub const LONG_RUN: &str = "long-run";
 
 /// Buckets of a compact histogram that make one column: eight columns for each power of two.
 const MERGED: u32 = 4;
@@ -305,6 +310,55 @@ pub(super) fn latency_mix(findings: &Findings) -> Lines {
 pub(super) fn bandwidth_mix(findings: &Findings) -> Lines {
     let caption = "Bandwidth of reads and of writes against the mix";
     Lines::new(caption, writes_axis(), Axis::linear("MB/s"), parts(findings, megabytes)).id("bandwidth-mix")
+}
+
+/// Requests per second of reads and of writes, each ÷ its share of the mix.
+pub(super) fn normalised_mix(findings: &Findings) -> Lines {
+    let reads = |profile: &Profile| {
+        points(&profile.mixes, writes_share, |cell| Some(normalised(cell.read?, cell.read_share)))
+    };
+    let writes = |profile: &Profile| {
+        points(&profile.mixes, writes_share, |cell| Some(normalised(cell.write?, 100 - cell.read_share)))
+    };
+    let series = vec![
+        Series::new("Reads, in order", reads(&findings.sequential)).tone(Tone::Highlight),
+        Series::new("Writes, in order", writes(&findings.sequential)),
+        Series::new("Reads, published", reads(&findings.published)),
+        Series::new("Writes, published", writes(&findings.published)),
+    ];
+    let caption = "Reads and writes per second, each ÷ its share of the mix";
+    Lines::new(caption, writes_axis(), Axis::linear("IOPS ÷ share"), series).id("normalised-mix")
+}
+
+/// A rate ÷ the share of its requests, in per cent.
+pub(super) fn normalised(part: Part, share: u8) -> f64 {
+    part.rate_per_s * 100.0 / f64::from(share)
+}
+
+/// Latency against block size on the simulated disk, and the line through it.
+pub(super) fn simulated_disk(findings: &Findings) -> Lines {
+    let reads = &findings.simulated;
+    let point = |block: u64, seconds: f64| Point::new(block as f64, seconds * 1e9);
+    let random = reads.iter().map(|read| point(read.block_bytes, read.latency_mean_s));
+    let ordered = reads.iter().map(|read| point(read.block_bytes, read.ordered_latency_mean_s));
+    let series = vec![
+        Series::new("Simulated, at random", random.collect()).tone(Tone::Highlight),
+        Series::new("Simulated, in order", ordered.collect()),
+    ];
+    let axis = Axis::linear("Mean latency").format(TickFormat::DurationNs);
+    let caption = "Mean latency of a read on a simulated hard disk, which is no measurement";
+    Lines::new(caption, blocks_axis(findings), axis, series).id("simulated-disk")
+}
+
+/// Bytes per second over the time of the long runs.
+pub(super) fn long_run(findings: &Findings) -> Lines {
+    let series = findings.long_runs.iter().map(|run| {
+        let rates = run.run.rates_bytes_per_s.iter().enumerate();
+        let points = rates.map(|(at, rate)| Point::new((at + 1) as f64 * run.run.window_s, rate / 1e6));
+        Series::new(run.name(), points.collect())
+    });
+    let caption = "Bandwidth of reads and of writes of 1 MiB in order, eight at once, second by second";
+    Lines::new(caption, Axis::linear("Seconds"), Axis::linear("MB/s"), series.collect()).id(LONG_RUN)
 }
 
 /// All requests per second against the mix, measured and predicted.

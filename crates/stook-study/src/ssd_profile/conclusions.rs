@@ -6,9 +6,15 @@
 use stook::bench::model::ModelError;
 use stook::report::units::{bytes_binary, count, percent, rate, significant};
 
+use super::Ratings;
 use super::cells::{BASE_BLOCK_BYTES, Cell, Part, Profile};
+use super::extra::{
+    advertised, advertised_here, endurance, endurance_here, gigabytes_here, gigabytes_there, rotating_disk,
+};
 use super::fits::{Fits, Fitted};
-use super::published;
+use super::long_run::{Lasting, lasts_a_minute};
+use super::simulated::SimulatedRead;
+use super::wear::Wear;
 use crate::frame::{self, Conclusion, Judgement, no_figures};
 use crate::text::duration_s;
 use crate::verdict::Verdict;
@@ -33,17 +39,33 @@ enum Judge {
     /// In one way, on both.
     Both(fn(&Profile, &Fits) -> Judgement),
     /// By figures that only the document has, and by what was measured here.
-    Apart(fn() -> Judgement, fn(&Profile) -> Judgement),
+    Apart(fn() -> Judgement, fn(&Here<'_>) -> Judgement),
+}
+
+/// What was measured here.
+#[derive(Clone, Copy)]
+pub(super) struct Here<'a> {
+    /// In order, as it was published.
+    pub(super) ordered: &'a Profile,
+    pub(super) random: &'a Profile,
+    /// The most bytes a second of any cell in order that only reads, and of any that only writes.
+    pub(super) best_bytes_per_s: [Option<f64>; 2],
+    pub(super) rated: Ratings,
+    pub(super) long_runs: &'a [Lasting],
+    pub(super) wear: &'a Wear,
+    pub(super) rotates: Option<bool>,
+    pub(super) simulated: &'a [SimulatedRead],
 }
 
 const LATENCY_BLOCK: &str = "Latency, Block Size";
 const LATENCY_MIX: &str = "Latency, Read/Write ratio";
 const LATENCY_DEPTH: &str = "Latency, I/O queue";
+const BANDWIDTH_BLOCK: &str = "Bandwidth, Block Size";
 const BANDWIDTH_MIX: &str = "Bandwidth, Read/Write ratio";
 const BANDWIDTH_DEPTH: &str = "Bandwidth, I/O queue";
 const EXTRA: &str = "Extra Analysis";
 
-const CLAIMS: [Claim; 18] = [
+const CLAIMS: [Claim; 21] = [
     Claim {
         section: LATENCY_BLOCK,
         published: "Block size and latency have an extremely linear relationship.",
@@ -61,8 +83,18 @@ const CLAIMS: [Claim; 18] = [
     Claim {
         section: LATENCY_BLOCK,
         published: "A disk that rotates would show a more logarithmic line, because larger blocks seek less.",
-        check: "Reads of growing blocks on a disk that rotates.",
-        judge: Judge::Apart(no_figures, |_| simulated_disk()),
+        check: "The mean latencies of reads at random places of a disk that rotates lie nearer to a logarithm of the block \
+                than to a line.",
+        judge: Judge::Apart(no_figures, rotating_disk),
+    },
+    Claim {
+        section: LATENCY_BLOCK,
+        published: "An SSD finds data at a constant cost, and all other cost is that of reading them.",
+        check: "At random places reads of every block, one at a time, take no more than 15% longer than in order.",
+        judge: Judge::Apart(
+            || frame::not_measured("It read in order only."),
+            |here| places(here.ordered, here.random),
+        ),
     },
     Claim {
         section: LATENCY_MIX,
@@ -96,10 +128,16 @@ const CLAIMS: [Claim; 18] = [
         judge: Judge::Both(little),
     },
     Claim {
-        section: "Bandwidth, Block Size",
+        section: BANDWIDTH_BLOCK,
         published: "As block size goes up, IOPS go down and MB/s go up.",
         check: "From each block size to the next, bandwidth grows and requests per second fall.",
         judge: Judge::Both(larger_blocks),
+    },
+    Claim {
+        section: BANDWIDTH_BLOCK,
+        published: "IOPS are not the best measure of performance where block size varies.",
+        check: "The block with the most requests per second is not the one with the most bytes per second.",
+        judge: Judge::Both(best_blocks),
     },
     Claim {
         section: BANDWIDTH_MIX,
@@ -112,6 +150,12 @@ const CLAIMS: [Claim; 18] = [
         published: "Normalised by their share, reads and writes keep a fairly steady throughput.",
         check: "Rate ÷ share of every mix lies within 20% of the highest, of reads and of writes.",
         judge: Judge::Both(normalised),
+    },
+    Claim {
+        section: BANDWIDTH_DEPTH,
+        published: "Throughput at depth 1 is low because of what passes between one request and the next.",
+        check: "At depth 1 nothing is under way in a tenth of the time or more: 1 − rate × mean latency.",
+        judge: Judge::Both(between_requests),
     },
     Claim {
         section: BANDWIDTH_DEPTH,
@@ -137,43 +181,36 @@ const CLAIMS: [Claim; 18] = [
     Claim {
         section: EXTRA,
         published: "7100 MB/s are advertised, and 6000 reached.",
-        check: "A cell of its tables reaches 6000 MB/s.",
-        judge: Judge::Apart(advertised, |_| {
-            not_measured_here("the system does not say what is advertised of this device")
-        }),
+        check: "The best rate of reads in order is as great a share of the advertised one, 6000 ÷ 7100, or a greater one.",
+        judge: Judge::Apart(advertised, advertised_here),
     },
     Claim {
         section: EXTRA,
         published: "Such speed lasts for a minute or so, and then the SSD is noticeably slower.",
-        check: "Reads and writes that go on for several minutes.",
-        judge: Judge::Apart(no_figures, |_| {
-            not_measured_here(
-                "no cell runs for so long; `stook bench --rw write --long-run 5m` writes on, and judges it",
-            )
-        }),
+        check: "Reads and writes of 1 MiB in order, eight at once, go on for minutes: after 20 s to 3 minutes the rate of \
+                either falls to less than 80% and stays there.",
+        judge: Judge::Apart(no_figures, |here| lasts_a_minute(here.long_runs)),
     },
     Claim {
         section: EXTRA,
         published: "A program of several hundred GB is read in less than a minute.",
         check: "The best rate brings 200 GB in a minute.",
-        judge: Judge::Apart(gigabytes_there, gigabytes_here),
+        judge: Judge::Apart(gigabytes_there, |here| gigabytes_here(here.ordered)),
     },
     Claim {
         section: EXTRA,
         published: "For its capacity, an SSD for servers may be written almost 8 times as much.",
         check: "What may be written ÷ capacity, of the two that it names.",
-        judge: Judge::Apart(endurance, |_| {
-            not_measured_here("what this device may write is not known, and it is not worn here")
-        }),
+        judge: Judge::Apart(endurance, endurance_here),
     },
 ];
 
-/// Checks every conclusion on both profiles.
-pub fn conclusions(published: (&Profile, &Fits), here: (&Profile, &Fits)) -> Vec<Conclusion> {
+/// Checks every conclusion on the published profile, and on what was measured here with its fits.
+pub(super) fn conclusions(published: (&Profile, &Fits), here: &Here<'_>, fits: &Fits) -> Vec<Conclusion> {
     let judged = |claim: &Claim| {
         let ((verdict_of_published, figures_of_published), (verdict, figures)) = match claim.judge {
-            Judge::Both(judge) => (judge(published.0, published.1), judge(here.0, here.1)),
-            Judge::Apart(there, judge) => (there(), judge(here.0)),
+            Judge::Both(judge) => (judge(published.0, published.1), judge(here.ordered, fits)),
+            Judge::Apart(there, judge) => (there(), judge(here)),
         };
         Conclusion {
             section: claim.section,
@@ -188,56 +225,18 @@ pub fn conclusions(published: (&Profile, &Fits), here: (&Profile, &Fits)) -> Vec
     CLAIMS.iter().map(judged).collect()
 }
 
+/// The conclusions that are checked on cells in order alone, and their verdicts on these.
+pub(super) fn verdicts_of(profile: &Profile) -> Vec<(&'static str, Verdict)> {
+    let fits = Fits::of(profile, None);
+    let verdict = |claim: &Claim| match claim.judge {
+        Judge::Both(judge) => Some((claim.published, judge(profile, &fits).0)),
+        Judge::Apart(..) => None,
+    };
+    CLAIMS.iter().filter_map(verdict).collect()
+}
+
 fn not_measured_here(because: &str) -> Judgement {
     frame::not_measured(sentence(because))
-}
-
-/// What a disk takes before the first byte, and what it then carries: half a turn at 7,200 a minute
-/// and a seek of 8.5 ms.
-const DISK: (f64, f64) = (8.5e-3 + 4.2e-3, 150e6);
-
-fn simulated_disk() -> Judgement {
-    let (fixed_s, bytes_per_s) = DISK;
-    let [small, large] = [4096.0, 524_288.0].map(|block: f64| duration_s(fixed_s + block / bytes_per_s));
-    frame::not_measured(format!(
-        "No disk is known to rotate here. On a simulated one, {} before the first byte and then {}, a read of 4 KiB takes \
-         {small} and one of 512 KiB {large}: a straight line as well, only flatter.",
-        duration_s(fixed_s),
-        rate(bytes_per_s)
-    ))
-}
-
-fn advertised() -> Judgement {
-    let most = published::profile().blocks.iter().map(|cell| cell.bandwidth_bytes_per_s).fold(0.0, f64::max);
-    let reached = published::TEXT.number(3, 1).unwrap_or(f64::NAN) * 1e6;
-    (Verdict::of(most >= reached), format!("The highest rate in its tables is {}.", rate(most)))
-}
-
-fn gigabytes_there() -> Judgement {
-    let reached = published::TEXT.number(3, 1).unwrap_or(f64::NAN) * 1e6;
-    in_a_minute(reached)
-}
-
-fn gigabytes_here(profile: &Profile) -> Judgement {
-    let counted = profile.blocks.iter().chain(&profile.depths).filter(|cell| cell.counts());
-    match counted.map(|cell| cell.bandwidth_bytes_per_s).max_by(f64::total_cmp) {
-        Some(most) => in_a_minute(most),
-        None => not_measured("cell"),
-    }
-}
-
-fn in_a_minute(bytes_per_s: f64) -> Judgement {
-    let gigabytes = bytes_per_s * 60.0 / 1e9;
-    (Verdict::of(gigabytes >= 200.0), format!("{} are {gigabytes:.0} GB in a minute.", rate(bytes_per_s)))
-}
-
-fn endurance() -> Judgement {
-    let written = |row| published::TEXT.number(row, 1).unwrap_or(f64::NAN);
-    // Both capacities stand in the text beside what may be written.
-    let [consumer, server] = [written(5) / 8.0, written(6) / 6.4];
-    let times = server / consumer;
-    let figures = format!("{server:.0} against {consumer:.0} TB for each TB: {times:.2} times.");
-    (Verdict::of((7.5..8.0).contains(&times)), figures)
 }
 
 /// The judgement without a model: cells that contradict it are an answer, too few are none.
@@ -249,7 +248,7 @@ fn refused<T>(fitted: &Fitted<T>) -> Judgement {
     (verdict, sentence(&fitted.refused().unwrap_or_default()))
 }
 
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
@@ -295,6 +294,45 @@ fn larger_blocks(profile: &Profile, _: &Fits) -> Judgement {
             && large.rate_per_s.value < small.rate_per_s.value
     });
     (Verdict::of(holds), figures)
+}
+
+/// How much slower random places are, at most, and how much slower is noticed.
+fn places(ordered: &Profile, random: &Profile) -> Judgement {
+    let pair = |cell: &&Cell| {
+        let same = |other: &&Cell| other.counts() && other.block_bytes == cell.block_bytes;
+        Some((cell.block_bytes, random.blocks.iter().find(same)?.latency_mean_s / cell.latency_mean_s))
+    };
+    let ratios: Vec<(u64, f64)> = counted(&ordered.blocks).iter().filter_map(pair).collect();
+    if ratios.is_empty() {
+        return not_measured("block size");
+    }
+    let figures: Vec<String> =
+        ratios.iter().map(|(block, ratio)| format!("{ratio:.2} with {}", bytes_binary(*block))).collect();
+    let holds = ratios.iter().all(|(_, ratio)| *ratio <= 1.15);
+    (Verdict::of(holds), format!("Of that in order: {}.", figures.join(", ")))
+}
+
+fn best_blocks(profile: &Profile, _: &Fits) -> Judgement {
+    let cells = counted(&profile.blocks);
+    let best = |figure: fn(&Cell) -> f64| {
+        cells.iter().max_by(|one, other| figure(one).total_cmp(&figure(other))).map(|cell| cell.block_bytes)
+    };
+    let most = [best(|cell| cell.rate_per_s.value), best(|cell| cell.bandwidth_bytes_per_s)];
+    let ([Some(requests), Some(bytes)], true) = (most, cells.len() > 1) else {
+        return not_measured("block size");
+    };
+    let [shown_requests, shown_bytes] = [requests, bytes].map(bytes_binary);
+    (
+        Verdict::of(requests != bytes),
+        format!("The most requests with {shown_requests}, the most bytes with {shown_bytes}."),
+    )
+}
+
+fn between_requests(profile: &Profile, _: &Fits) -> Judgement {
+    let alone = profile.depths.iter().find(|cell| cell.counts() && cell.depth == 1);
+    let Some(alone) = alone else { return not_measured("depth of 1") };
+    let idle = 1.0 - alone.little_ratio;
+    (Verdict::of(idle >= 0.10), format!("{} of the time.", percent(idle.max(0.0))))
 }
 
 /// What failed a check proves no law, whichever check it was: its latencies may be those of a
@@ -452,7 +490,7 @@ fn writes_of_mixes(profile: &Profile, _: &Fits) -> Judgement {
     )
 }
 
-fn not_measured(what: &str) -> Judgement {
+pub(super) fn not_measured(what: &str) -> Judgement {
     (Verdict::NotMeasured, format!("No {what} has passed its checks."))
 }
 
@@ -463,20 +501,36 @@ mod tests {
     use super::*;
     use crate::ssd_profile::published;
 
-    /// Those of the conclusions that are checked in one way on both, by their beginnings.
+    /// Those of the conclusions that are checked in one way on both.
     fn verdicts(profile: &Profile) -> Vec<(&'static str, Verdict)> {
         let fits = Fits::of(profile, None);
-        let found = conclusions((profile, &fits), (profile, &fits));
+        let found = conclusions((profile, &fits), &here(profile, &Wear::default()), &fits);
         assert!(found.iter().all(|one| one.here.ends_with('.') && one.figures_of_published.ends_with('.')));
         let both = CLAIMS.iter().zip(found).filter(|(claim, _)| matches!(claim.judge, Judge::Both(_)));
         let both: Vec<_> = both.map(|(_, one)| one).collect();
         assert!(both.iter().all(|one| one.verdict == one.verdict_of_published));
         assert!(both.iter().all(|one| one.here == one.figures_of_published));
-        both.iter().map(|one| (one.published, one.verdict)).collect()
+        let verdicts: Vec<_> = both.iter().map(|one| (one.published, one.verdict)).collect();
+        assert_eq!(verdicts, verdicts_of(profile));
+        verdicts
+    }
+
+    /// Where nothing else is known than cells.
+    fn here<'a>(profile: &'a Profile, wear: &'a Wear) -> Here<'a> {
+        Here {
+            ordered: profile,
+            random: profile,
+            best_bytes_per_s: [None; 2],
+            rated: Ratings::default(),
+            long_runs: &[],
+            wear,
+            rotates: None,
+            simulated: &[],
+        }
     }
 
     #[test]
-    fn the_published_tables_do_not_show_four_of_its_conclusions() {
+    fn the_published_tables_do_not_show_five_of_its_conclusions() {
         let not: Vec<&str> = verdicts(&published::profile())
             .into_iter()
             .filter_map(|(claim, verdict)| (verdict == Verdict::DoesNotHold).then_some(claim))
@@ -488,28 +542,22 @@ mod tests {
                 "Latency is linear in depth.",
                 "The rate is relatively constant in depth.",
                 "Little's law is proven by the graph of latency over depth.",
+                "Throughput at depth 1 is low because of what passes between one request and the next.",
             ]
         );
     }
 
     #[test]
-    fn what_the_document_says_beside_its_tables_is_checked_by_arithmetic() {
-        let fits = Fits::of(&published::profile(), None);
-        let found = conclusions((&published::profile(), &fits), (&published::profile(), &fits));
-        let of = |section: &str, words: &str| {
-            let one =
-                found.iter().find(|one| one.section == section && one.published.contains(words)).unwrap();
-            (one.verdict_of_published, one.figures_of_published.as_str())
-        };
-        assert_eq!(of(EXTRA, "8 times"), (Verdict::Holds, "1375 against 175 TB for each TB: 7.86 times."));
-        assert_eq!(
-            of(EXTRA, "6000"),
-            (Verdict::DoesNotHold, "The highest rate in its tables is 3,958 MB/s.")
-        );
-        assert_eq!(of(EXTRA, "several hundred").0, Verdict::Holds);
-        let rotates = found.iter().find(|one| one.published.contains("rotates")).unwrap();
-        assert_eq!(rotates.verdict, Verdict::NotMeasured);
-        assert!(rotates.here.contains("takes 12.7 ms and one of 512 KiB 16.2 ms"), "{}", rotates.here);
+    fn places_that_take_longer_to_find_are_seen() {
+        let ordered = published::profile();
+        assert_eq!(places(&ordered, &ordered).0, Verdict::Holds);
+        let mut random = published::profile();
+        random.blocks[2].latency_mean_s *= 1.3;
+        let (verdict, figures) = places(&ordered, &random);
+        assert_eq!(verdict, Verdict::DoesNotHold);
+        assert!(figures.contains("1.30 with 32.0 KiB"), "{figures}");
+        random.blocks.clear();
+        assert_eq!(places(&ordered, &random).0, Verdict::NotMeasured);
     }
 
     #[test]
@@ -520,6 +568,7 @@ mod tests {
             cell.latency_mean_s = if cell.block_bytes > 128 << 10 { 900e-6 } else { 20e-6 };
         }
         other.blocks[4].bandwidth_bytes_per_s = 1.0;
+        other.blocks[0].bandwidth_bytes_per_s = 1e12;
         for (cell, factor) in other.depths.iter_mut().zip([1.0, 2.0, 4.0, 8.0, 16.0]) {
             cell.rate_per_s = stook::report::least_squares::Estimate::exactly(10_000.0 * factor);
             cell.little_ratio = 1.0;

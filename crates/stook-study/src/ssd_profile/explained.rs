@@ -46,8 +46,9 @@ pub(super) const WORDS: [(&str, &str); 7] = [
     ),
 ];
 
-pub(super) const BASICS: &str = "Everything that follows comes from these four numbers, which were fitted to the \
-    measurements. Where they come from is shown chart by chart.";
+pub(super) const BASICS: &str = "Four numbers say what a device does, and they were fitted to the measurements: once to those \
+    in order, as they were published, and once to those at random places, which are ours. Where they come from is shown \
+    chart by chart; lines that are fitted are drawn through random places.";
 
 pub(super) const LATENCY_BLOCK: &str = "Each point is the mean latency of reads of one size, one at a time. To the right \
     the blocks grow, upwards reads take longer; on both axes equal steps are equal factors. A line that begins flat means \
@@ -109,6 +110,31 @@ pub(super) const LATENCY_MIX: &str = "How long a read takes and how long a write
     as it is in the device's own memory.";
 
 pub(super) const BANDWIDTH_MIX: &str = "Reads and writes apart as bytes per second: IOPS times 16 KiB.";
+
+pub(super) const NORMALISED_MIX: &str = "The same rates, each divided by its share of the requests: what would be done if \
+    there were nothing else. The published study calls it normalised. Level lines that lie together mean that the mix \
+    itself costs nothing.";
+
+pub(super) const UNSTATED: &str = "The document gives its commands, and these leave two things open: whether the page cache \
+    was passed by, and which engine of fio was used. So the published cells were measured in other ways, too, each once and \
+    for half of the time: by threads that read and write one block after another (`pread`, `pwrite`), past the page cache; \
+    and through the page cache, which has nothing of the file in it when a cell begins, and each byte once, so that none \
+    comes out of memory because it was read before. Through the cache the system reads ahead of a program that reads in \
+    order, and takes writes into memory: such writes are those of memory, which the checks say. The marks are those of the \
+    tables above.";
+
+pub(super) const ADVERTISED: &str = "The document compares what its SSD is advertised with and what it reached, and says \
+    that such speed lasts for a minute or so. What this device is advertised with it does not say: `--rated-read` and \
+    `--rated-write` do. Whether its speed lasts is measured with `--long-run`: reads of 1 MiB in order, eight at once, \
+    without a pause, and then writes of the same.";
+
+pub(super) const ENDURANCE: &str = "What a drive may write until it is expected to fail, divided by what it holds, can be \
+    compared between drives. Where a drive says how much of its life is used and what was written to it, the one divided by \
+    the other is what it lasts for, if it goes on as it did.";
+
+pub(super) const SIMULATED: &str = "This is no measurement. The document says that a disk that rotates would show a more \
+    logarithmic line; where none is at hand, one is simulated: an arm that moves, platters that turn, bytes that pass below \
+    it, with times that are assumed (under `simulated_disk` in the data of this page). No file system takes part in it.";
 
 pub(super) const DISTRIBUTION: &str = "A mean hides the slow ones. These three look closely at one cell, reads of 16 KiB \
     one at a time: how slow the slowest are, how latencies are spread, and whether the device was the same from \

@@ -1,9 +1,10 @@
 //! What all studies say, of this one.
 
-use stook::report::units::{bytes_binary, significant};
+use stook::report::units::{bytes_binary, rate, significant};
 
 use super::cells::{Cell, Part, Profile};
 use super::published::{self, BLOCKS, DEPTHS, MIXES, TEXT};
+use super::unstated::{OtherWay, engine_of};
 use super::{Findings, page};
 use crate::frame::{Beside, Contradiction, Frame, NONE, Plot, Step};
 use crate::text::duration_s;
@@ -35,7 +36,7 @@ fn tables(findings: &Findings) -> Vec<Beside> {
         Beside::new(BLOCKS, HERE, |row| list(|profile| &profile.blocks, row)),
         Beside::new(MIXES, MIX_HERE, |row| mix(&findings.sequential, row)),
         Beside::new(DEPTHS, HERE, |row| list(|profile| &profile.depths, row)),
-        Beside::new(TEXT, ["Here"], |row| [small_writes(findings, row)]),
+        Beside::new(TEXT, ["Here"], |row| [of_text(findings, row)]),
     ]
 }
 
@@ -80,14 +81,29 @@ fn mix(profile: &Profile, row: usize) -> [String; 8] {
     [a, b, c, d, e, f, normalised(reads, share), normalised(writes, 1.0 - share)]
 }
 
-/// Only the first two of the figures in the text are measured here.
-fn small_writes(findings: &Findings, row: usize) -> String {
+/// What is known here of the figures in its text, in the order of their rows.
+fn of_text(findings: &Findings, row: usize) -> String {
     let cell = findings.sequential.small_writes.as_ref().filter(|cell| cell.counts());
-    match (cell, row) {
-        (Some(cell), 0) => significant(cell.rate_per_s.value),
-        (Some(cell), 1) => duration_s(cell.latency_mean_s),
-        _ => NONE.to_owned(),
-    }
+    let [best, _] = findings.best_bytes_per_s;
+    let falls = || {
+        let falls = findings.long_runs.iter().filter(|run| run.doubt.is_none());
+        falls.filter_map(|run| Some(run.run.burst?.burst_s)).min_by(f64::total_cmp)
+    };
+    let wear = &findings.wear;
+    let written = || wear.endurance_tb_per_tb().zip(wear.capacity_bytes);
+    let known = match row {
+        0 => cell.map(|cell| significant(cell.rate_per_s.value)),
+        1 => cell.map(|cell| duration_s(cell.latency_mean_s)),
+        2 => findings.rated.read_bytes_per_s.map(rate),
+        3 => best.map(rate),
+        4 => falls().map(duration_s),
+        5 => {
+            written().map(|(each, bytes)| format!("{:.0} TB, as it wore so far", each * bytes as f64 / 1e12))
+        }
+        11 => best.map(|best| format!("{:.0} GB at the best rate", best * 60.0 / 1e9)),
+        _ => None,
+    };
+    known.unwrap_or_else(|| NONE.to_owned())
 }
 
 const PLOTS: [Plot; 6] = [
@@ -114,7 +130,7 @@ const PLOTS: [Plot; 6] = [
     Plot {
         section: "Bandwidth, Read/Write ratio",
         shows: "Throughput against the ratio, normalised",
-        here: "“Reads and writes per second against the mix”; normalised in the table above and under “Reads and writes mixed”",
+        here: "“Reads and writes per second against the mix”, and “Reads and writes per second, each ÷ its share”",
     },
     Plot {
         section: "Bandwidth, I/O queue",
@@ -128,7 +144,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
     let base = result.cells.first().map(|cell| &cell.workload);
     let time = base.and_then(|workload| workload.time_s).map_or_else(|| NONE.to_owned(), duration_s);
     let rounds = base.and(result.cells.first()).map_or(0, |cell| cell.runs.len());
-    vec![
+    let steps = [
         Step::same(
             "Blocks of 4 to 512 KB; depths of 1 to 1024; 100% to 0% reads; the rest 16 KB, depth 1, reads",
             "The same",
@@ -151,24 +167,64 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         Step::other(
             "60 seconds for each cell, once",
             format!("{time} for each cell in each round, {rounds} in all"),
-            "38 cells of a minute take 38 minutes: `--runs 1 --time 1m` does it",
-        ),
-        Step::other(
-            "Whether past the page cache (`--direct`) is not stated",
-            "Past it",
-            "what comes out of memory says nothing about the device; fio goes through it unless told otherwise",
-        ),
-        Step::other(
-            "The engine is not stated",
-            "io_uring, or threads where there is none",
-            "fio on Windows has another one",
+            "38 cells of a minute take 38 minutes, and the others up to 14: `--runs 1 --time 1m` does it",
         ),
         Step::other(
             "No check",
             "Every cell goes through the checks of `stook bench`",
             "a figure that no check could be made of is no finding",
         ),
+    ];
+    steps.into_iter().chain(not_stated(findings)).collect()
+}
+
+/// What the document does not state, or only supposes.
+fn not_stated(findings: &Findings) -> [Step; 5] {
+    [
+        Step::other(
+            "Whether past the page cache (`--direct`) is not stated",
+            "Past it, and beside it the published cells through it, cold, each byte once",
+            "what comes out of memory says nothing about the device; fio goes through it unless told otherwise, and reads \
+             a short file out of it from the second time on",
+        ),
+        Step::other(
+            "The engine is not stated",
+            format!(
+                "{}; and beside it the published cells by {}",
+                engine(findings),
+                OtherWay::Threads.label()
+            ),
+            "fio on Windows has others",
+        ),
+        Step::other(
+            "The other way is not measured",
+            "What the page cache and the engine change is measured once, each cell for half of the time",
+            "conclusions are judged by the cells past the page cache; those that come out otherwise are named",
+        ),
+        Step::other(
+            "How long the speed lasts is said, and not measured",
+            match findings.long_runs.is_empty() {
+                true => "Not measured unless asked for: `--long-run 5m`".to_owned(),
+                false => {
+                    "Reads of 1 MiB in order, eight at once, and then writes, without a pause".to_owned()
+                }
+            },
+            "it takes minutes, and writes as much as a drive takes in them",
+        ),
+        Step::other(
+            "A disk that rotates is supposed",
+            "One is simulated, with times that are assumed",
+            "disks that rotate are seldom at hand; what is simulated is no measurement, and decides nothing",
+        ),
     ]
+}
+
+fn engine(findings: &Findings) -> String {
+    match engine_of(&findings.result.cells).as_deref() {
+        Some("uring") => "io_uring".to_owned(),
+        Some(other) => other.to_owned(),
+        None => NONE.to_owned(),
+    }
 }
 
 const CONTRADICTIONS: [Contradiction; 6] = [

@@ -1,41 +1,54 @@
 //! The study of an SSD: how fast is it, by block size, depth and mix, and do the figures add up?
 //!
 //! The cells of the published study are measured again in order, as it did, checked, fitted, and
-//! shown beside the published ones; and at random places, which is ours. In addition there are the
-//! four well-known lines of disk benchmarks, and a map of block against depth. Cells that fail a
-//! check are shown with the reason; nothing is concluded from them and nothing is fitted to them.
-//! Cells that are unverified are used, and marked.
+//! shown beside the published ones; and at random places, which is ours. What the document does not
+//! state, the page cache and the engine, is measured the other way, too. In addition there are the
+//! four well-known lines of disk benchmarks, and a map of block against depth; and runs of minutes
+//! where these are asked for. Cells that fail a check are shown with the reason; nothing is
+//! concluded from them and nothing is fitted to them. Cells that are unverified are used, and
+//! marked.
 
+mod beside;
 pub mod cells;
 pub mod charts;
 pub mod conclusions;
 mod explained;
+mod extra;
 pub mod fits;
 mod frame;
+pub mod long_run;
 mod page;
 mod plan;
 pub mod published;
 mod reading;
+pub mod simulated;
 mod states;
 pub mod summary;
 mod tables;
 mod text;
+pub mod unstated;
 mod verdict;
+pub mod wear;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use stook::bench::{self, Bench, BenchResult, KEPT_NAME, Workload, fio_jobs, fresh_seed};
+use stook::bench::{self, Bench, BenchResult, KEPT_NAME, Pattern, Workload, fio_jobs, fresh_seed};
 use stook::engine::Backend;
 use stook::report::json::Document;
 use stook::report::page::Page;
 use stook::report::units::bytes_binary;
 
 use self::cells::Profile;
-use self::conclusions::conclusions;
+use self::conclusions::{Here, conclusions};
 use self::fits::Fits;
+use self::long_run::{LONG_RUN_MIN_S, Lasting};
+use self::simulated::{Curves, SimulatedRead};
 use self::summary::{Field, Line};
+use self::unstated::{OtherWay, Unstated};
+use self::wear::Wear;
+use crate::disk::SimulatedDisk;
 use crate::environment::Environment;
 use crate::frame::{Conclusion, Frame};
 use crate::text::duration_s;
@@ -56,6 +69,32 @@ pub struct SsdProfile {
     pub ramp_s: f64,
     /// What 99% of all reads are to keep to, for the depth of a service level.
     pub p99_target_s: f64,
+    /// How long reads go on, and then writes, to see whether their speed lasts.
+    pub long_run_s: Option<f64>,
+    /// What the device is advertised with.
+    pub rated: Ratings,
+}
+
+/// What a device is advertised with, bytes a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Ratings {
+    /// Reads in order.
+    pub read_bytes_per_s: Option<f64>,
+    /// Writes in order.
+    pub write_bytes_per_s: Option<f64>,
+}
+
+/// What is measured and asked beside the cells.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// What the document does not state, the other way.
+    pub unstated: Vec<(OtherWay, BenchResult)>,
+    /// Reads and writes that go on for minutes.
+    pub long_runs: Option<BenchResult>,
+    /// What the device is advertised with.
+    pub rated: Ratings,
+    /// What it says of its life.
+    pub wear: Wear,
 }
 
 /// What was found, as it is in `study.json` under `data`.
@@ -84,6 +123,23 @@ pub struct Findings {
     pub sequential_fits: Fits,
     /// The same for the published tables.
     pub published_fits: Fits,
+    /// What the document does not state, the other way.
+    pub unstated: Vec<Unstated>,
+    /// Reads and writes that went on for minutes; none where these were not asked for.
+    pub long_runs: Vec<Lasting>,
+    /// What the device is advertised with.
+    pub rated: Ratings,
+    /// The most bytes a second of any cell in order that only reads, and of any that only writes;
+    /// absent where none was valid.
+    pub best_bytes_per_s: [Option<f64>; 2],
+    /// What it says of its life.
+    pub wear: Wear,
+    /// The disk that reads were simulated on. Nothing of it is measured.
+    pub simulated_disk: SimulatedDisk,
+    /// Reads of the published blocks on it.
+    pub simulated: Vec<SimulatedRead>,
+    /// How near these are to a line, and to a logarithm.
+    pub simulated_curves: Option<Curves>,
     /// The latency limit for the depth of a service level.
     pub p99_target_s: f64,
     /// The same cells for fio.
@@ -102,14 +158,19 @@ impl SsdProfile {
     /// The measurement.
     pub fn bench(&self) -> Bench {
         let base = Workload { ramp_s: self.ramp_s, seed: fresh_seed(), ..Workload::default() };
+        let mut cells = plan::cells(&base, self.time_s);
+        if self.rated.write_bytes_per_s.is_some() {
+            cells.push(plan::rated_writes(&base, self.time_s));
+        }
         Bench {
-            cells: plan::cells(&base, self.time_s),
+            cells,
             rounds: self.rounds,
             long_run_s: None,
             file_bytes: self.file_bytes,
             keep: false,
             overwrite_file: false,
             file_is_full: false,
+            cold: false,
         }
     }
 }
@@ -119,6 +180,32 @@ impl SsdProfile {
 pub struct State {
     bench: Bench,
     result: Option<BenchResult>,
+    beside: Beside,
+}
+
+impl SsdProfile {
+    fn long_run(&self) -> Option<Bench> {
+        self.long_run_s.map(|long_run_s| long_run::bench(self, long_run_s))
+    }
+
+    /// How long everything is measured.
+    fn expected_s(&self, bench: &Bench) -> f64 {
+        let others = OtherWay::ALL.map(|way| way.bench(self));
+        let all = [bench].into_iter().chain(&others);
+        let long_run_s = self.long_run().and_then(|bench| bench.expected_s()).unwrap_or(0.0);
+        all.filter_map(Bench::expected_s).sum::<f64>() + long_run_s
+    }
+
+    fn run(&self, bench: &Bench, engines: Backend, hooks: &dyn Hooks) -> anyhow::Result<BenchResult> {
+        let interrupted = || hooks.check().err().unwrap_or_else(|| bench::Error::Interrupted.into());
+        let observer = hooks.observer(bench);
+        match bench.run(&self.work, &engines, &*observer) {
+            // Half a sweep answers nothing.
+            Err(bench::Error::Interrupted) => Err(interrupted()),
+            Ok(result) if result.interrupted => Err(interrupted()),
+            result => Ok(result?),
+        }
+    }
 }
 
 impl Study for SsdProfile {
@@ -135,26 +222,37 @@ impl Study for SsdProfile {
             let message = format!("{work}: expected a directory, in which a test file is made");
             return Err(OptionError::new(message).into());
         }
+        if self.long_run_s.is_some_and(|long_run_s| long_run_s < LONG_RUN_MIN_S) {
+            let message = format!("--long-run: expected {LONG_RUN_MIN_S} s or more, like 5m");
+            return Err(OptionError::new(message).into());
+        }
         let bench = self.bench();
-        bench.check()?;
-        Ok(bench.check_new_file(&self.work)?)
+        let others = OtherWay::ALL.map(|way| way.bench(self));
+        for bench in [&bench].into_iter().chain(&others).chain(&self.long_run()) {
+            bench.check()?;
+            bench.check_new_file(&self.work)?;
+        }
+        Ok(())
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
         let bench = self.bench();
-        hooks.note(&takes(&bench));
-        Ok(State { bench, result: None })
+        hooks.note(&takes(&bench, self.expected_s(&bench)));
+        let beside = Beside { rated: self.rated, wear: Wear::of(&self.work), ..Beside::default() };
+        Ok(State { bench, result: None, beside })
     }
 
     /// All rounds: `bench` takes them itself, and writes the test file before the first.
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
-        let interrupted = || hooks.check().err().unwrap_or_else(|| bench::Error::Interrupted.into());
-        let observer = hooks.observer(&state.bench);
-        match state.bench.run(&self.work, &Backend::Auto, &*observer) {
-            // Half a sweep answers nothing.
-            Err(bench::Error::Interrupted) => return Err(interrupted()),
-            Ok(result) if result.interrupted => return Err(interrupted()),
-            result => state.result = Some(result?),
+        state.result = Some(self.run(&state.bench, Backend::Auto, hooks)?);
+        for way in OtherWay::ALL {
+            hooks.note(&format!("The published cells, {}", way.label()));
+            let result = self.run(&way.bench(self), way.engines(), hooks)?;
+            state.beside.unstated.push((way, result));
+        }
+        if let Some(bench) = self.long_run() {
+            hooks.note("A long run of reads, and one of writes");
+            state.beside.long_runs = Some(self.run(&bench, Backend::Auto, hooks)?);
         }
         Ok(())
     }
@@ -166,7 +264,8 @@ impl Study for SsdProfile {
     }
 
     fn conclude(&self, state: State) -> anyhow::Result<Findings> {
-        Ok(Findings::of(state.result.context("nothing was measured")?, self.p99_target_s))
+        let result = state.result.context("nothing was measured")?;
+        Ok(Findings::with(result, self.p99_target_s, state.beside))
     }
 
     fn frame(findings: &Findings) -> Frame {
@@ -183,19 +282,25 @@ impl Study for SsdProfile {
 }
 
 /// The message before the measurement.
-fn takes(bench: &Bench) -> String {
+fn takes(bench: &Bench, expected_s: f64) -> String {
     let (cells, rounds) = (bench.cells.len(), bench.rounds);
     format!(
-        "Measuring takes about {}: {cells} cells, {rounds} {} each. Before it a test file of {} is written",
-        duration_s(bench.expected_s().unwrap_or(0.0)),
+        "Measuring takes about {}: {cells} cells, {rounds} {} each, and then the published ones in two other ways. Before \
+         each a test file of {} is written",
+        duration_s(expected_s),
         if rounds == 1 { "round" } else { "rounds" },
         bytes_binary(bench.file_bytes),
     )
 }
 
 impl Findings {
-    /// Evaluates a measurement of all cells.
+    /// Evaluates a measurement of all cells, with nothing beside it.
     pub fn of(result: BenchResult, p99_target_s: f64) -> Self {
+        Self::with(result, p99_target_s, Beside::default())
+    }
+
+    /// Evaluates a measurement of all cells, and what was measured and asked beside it.
+    pub fn with(result: BenchResult, p99_target_s: f64, beside: Beside) -> Self {
         let [profile, sequential] = [summary::random_cells(&result), summary::sequential_cells(&result)]
             .map(|result| Profile::of(&result));
         let published = published::profile();
@@ -203,22 +308,59 @@ impl Findings {
         let [sequential_fits, published_fits] =
             [&sequential, &published].map(|profile| Fits::of(profile, None));
         let workloads: Vec<Workload> = result.cells.iter().map(|cell| cell.workload.clone()).collect();
+        let environment = Environment::of(Path::new(&result.path));
+        let unstated = beside.unstated.iter();
+        let unstated = unstated.map(|(way, found)| Unstated::of(*way, found, &sequential)).collect();
+        let long_runs: Vec<Lasting> =
+            beside.long_runs.iter().flat_map(|result| &result.cells).filter_map(Lasting::of).collect();
+        let simulated_disk = SimulatedDisk::ORDINARY;
+        let simulated = simulated::reads(&simulated_disk, &published);
+        let best_bytes_per_s = [100, 0].map(|read_share| best(&result, read_share));
+        let here = Here {
+            ordered: &sequential,
+            random: &profile,
+            best_bytes_per_s,
+            rated: beside.rated,
+            long_runs: &long_runs,
+            wear: &beside.wear,
+            rotates: environment.rotates,
+            simulated: &simulated,
+        };
+        let conclusions = conclusions((&published, &published_fits), &here, &sequential_fits);
         Self {
-            verdict: verdict::verdict(&result, &fits),
+            verdict: verdict::verdict(&result, &fits, &sequential_fits),
             summary: summary::lines(&result),
             map: summary::map(&result),
-            conclusions: conclusions((&published, &published_fits), (&sequential, &sequential_fits)),
+            conclusions,
+            simulated_curves: Curves::of_reads(&simulated),
             profile,
             sequential,
             published,
             fits,
             sequential_fits,
             published_fits,
+            unstated,
+            long_runs,
+            rated: beside.rated,
+            best_bytes_per_s,
+            wear: beside.wear,
+            simulated_disk,
+            simulated,
             p99_target_s,
             fio_job: fio_jobs(&workloads, Path::new(KEPT_NAME), result.file_bytes),
             bench: Document::new("bench", result.clone()),
-            environment: Environment::of(Path::new(&result.path)),
+            environment,
             result,
         }
     }
+}
+
+/// The most bytes a second of the cells that only read, or only write. Drives are rated in order.
+fn best(result: &BenchResult, read_share: u8) -> Option<f64> {
+    let belongs = |cell: &&bench::CellResult| {
+        let Workload { pattern, read_share: share, .. } = cell.workload;
+        share == read_share && pattern == Pattern::Sequential && !cell.state.is_invalid()
+    };
+    let cells = result.cells.iter().filter(belongs);
+    cells.map(|cell| cell.total.bandwidth_bytes_per_s).max_by(f64::total_cmp)
 }

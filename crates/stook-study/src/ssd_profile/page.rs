@@ -7,9 +7,9 @@ use stook::report::page::{Block, Figure, Page};
 use stook::report::units::{bytes_binary, bytes_decimal, rate, significant};
 
 use super::cells::{Cell, Profile};
-use super::fits::Fitted;
+use super::fits::{Fits, Fitted};
 use super::states::{self, States};
-use super::{Findings, charts, explained, reading, tables};
+use super::{Findings, beside, charts, explained, reading, tables};
 use crate::text::duration_s;
 
 pub(super) fn page(findings: &Findings) -> Page {
@@ -17,17 +17,21 @@ pub(super) fn page(findings: &Findings) -> Page {
         .lead(&findings.verdict)
         .lead(
             "The sizes, mixes and numbers of requests at once of a published study of an SSD, measured here: in order, as \
-             it did, and at random places, which is ours; with direct I/O, which passes the page cache by. What the answer \
-             says is of random places. Every word that this takes is explained where it first stands.",
+             it did, and at random places, which is ours; with direct I/O, which passes the page cache by. The answer \
+             names which of the two it speaks of; the conclusions of the document are judged in order. Every word that \
+             this takes is explained where it first stands.",
         )
         .section("The device in four lines", summary_section(findings))
-        .section("What it does, in four numbers", figures_section(findings))
+        .section("What it does, in few numbers", figures_section(findings))
         .section("One after another: what the size of the block changes", block_section(findings))
         .section("Many at once: what depth changes", depth_section(findings))
         .section("Block and depth together", map_section(findings))
         .section("Do the figures add up?", little_section(findings))
         .section("Reads and writes mixed", mix_section(findings))
         .section("One cell, closely", distribution_section(findings))
+        .section("What the document does not state: page cache and engine", beside::unstated_section(findings))
+        .section("What is advertised, and how long it lasts", beside::lasting_section(findings))
+        .section("On a simulated hard disk", beside::simulated_section(findings))
         .section("What was fitted", vec![Block::Table(tables::fitted(findings).for_page(""))])
         .section("May these figures be believed?", gates_section(&findings.result))
         .section("The same with fio", fio_section(findings))
@@ -74,14 +78,20 @@ fn unverified<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Option<Block> {
     states::note(cells).map(Block::Note)
 }
 
+/// In order, as it was published, and then at random places.
 fn figures(findings: &Findings) -> Vec<Figure> {
-    let figure = |value: String, label: &str| Figure { value, label: label.to_owned() };
+    let both = [("in order", &findings.sequential_fits), ("at random places", &findings.fits)];
+    both.into_iter().flat_map(|(places, fits)| figures_of(places, fits)).collect()
+}
+
+fn figures_of(places: &str, fits: &Fits) -> Vec<Figure> {
+    let figure = |value: String, label: &str| Figure { value, label: format!("{label}, {places}") };
     let mut figures = Vec::new();
-    if let Some(model) = findings.fits.block.model() {
+    if let Some(model) = fits.block.model() {
         figures.push(figure(duration_s(model.fixed_cost_s.value), "wait before the first byte of a read"));
         figures.push(figure(rate(model.bandwidth_bytes_per_s.value), "for the bytes that follow"));
     }
-    if let Some(model) = findings.fits.depth.model() {
+    if let Some(model) = fits.depth.model() {
         let most = model.rate_max_per_s.value;
         figures.push(figure(significant(most), "reads of 16 KiB per second at most, asked for together"));
         figures.push(figure(
@@ -178,6 +188,10 @@ fn little_section(findings: &Findings) -> Vec<Block> {
         Block::Lines(charts::little(findings)),
     ));
     blocks.push(Block::Table(
+        tables::little(findings)
+            .for_page("Little's law: the product and the depth are the same where it holds"),
+    ));
+    blocks.push(Block::Table(
         tables::depths(findings).for_page("Reads of 16 KiB, at random places and in order; N is the depth"),
     ));
     blocks
@@ -200,6 +214,11 @@ fn mix_section(findings: &Findings) -> Vec<Block> {
         (explained::IOPS_MIX, reading::iops_mix(profile), charts::iops_mix(findings)),
         (explained::LATENCY_MIX, reading::latency_mix(profile), charts::latency_mix(findings)),
         (explained::BANDWIDTH_MIX, reading::bandwidth_mix(profile), charts::bandwidth_mix(findings)),
+        (
+            explained::NORMALISED_MIX,
+            reading::normalised_mix(&findings.sequential),
+            charts::normalised_mix(findings),
+        ),
     ];
     blocks.extend(charts.into_iter().flat_map(|(how, here, lines)| chart(how, &here, Block::Lines(lines))));
     blocks.push(Block::Table(

@@ -30,6 +30,26 @@ pub(super) fn cells(base: &Workload, time_s: f64) -> Vec<Workload> {
     cells
 }
 
+/// The published cells as they were published: in order, and its small writes at random places.
+pub(super) fn as_published(base: &Workload, time_s: Option<f64>) -> Vec<Workload> {
+    let small = |cell: &Workload| cell.block_size == SMALL_BLOCK_BYTES && cell.writes();
+    let mut cells = sequential(base, time_s);
+    cells.extend(Preset::Ssd.cells(base, time_s).into_iter().filter(small));
+    cells
+}
+
+/// Writes as drives are rated: of 1 MiB in order, eight at once.
+pub(super) fn rated_writes(base: &Workload, time_s: f64) -> Workload {
+    Workload {
+        pattern: Pattern::Sequential,
+        read_share: 0,
+        block_size: 1 << 20,
+        depth: 8,
+        time_s: Some(time_s),
+        ..base.clone()
+    }
+}
+
 /// The published cells as they were published: in order (`read`, `rw`). Its small writes were at
 /// random places, and are among the others.
 pub(super) fn sequential(base: &Workload, time_s: Option<f64>) -> Vec<Workload> {

@@ -89,6 +89,8 @@ pub const TEXT: Printed = Printed {
         &["Its life, for the same capacity", "almost 8x"],
         &["Its sequential reads, against those of the drive", "half"],
         &["The same a second time (writes may be meant)", "a fourth"],
+        &["Age of the drive", "3 year old"],
+        &["What of a program is read in under a minute", "multiple hundred GB"],
     ],
 };
 

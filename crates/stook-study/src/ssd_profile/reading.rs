@@ -4,6 +4,7 @@ use stook::bench::gates::State;
 use stook::report::units::{count, percent, rate, significant};
 
 use super::cells::{Cell, Part, Profile};
+use super::charts::normalised;
 use super::summary::{Line, size};
 use super::verdict::plain;
 use super::{Findings, explained};
@@ -251,6 +252,17 @@ pub(super) fn bandwidth_mix(profile: &Profile) -> String {
             rate(reads.bandwidth_bytes_per_s),
             rate(writes.bandwidth_bytes_per_s)
         )
+    })
+}
+
+pub(super) fn normalised_mix(profile: &Profile) -> String {
+    let counted = profile.mixes.iter().filter(|cell| cell.counts());
+    let rates = counted.flat_map(|cell| {
+        let parts = [(cell.read, cell.read_share), (cell.write, 100 - cell.read_share)];
+        parts.into_iter().filter_map(|(part, share)| Some(normalised(part?, share)))
+    });
+    between(rates, |least, most| {
+        format!("Here they lie between {} and {}, in order.", significant(least), significant(most))
     })
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use stook::bench::{BenchResult, CellResult, Pattern, Preset, Workload};
 use stook::report::units::{bytes_binary, count};
 
-use super::cells::{Cell, SMALL_BLOCK_BYTES};
+use super::cells::Cell;
 use super::plan::{self, IN_FLIGHT_MAX, MAP_BLOCKS, MAP_DEPTHS};
 
 /// One of the lines that users of CrystalDiskMark and KDiskMark know a device by.
@@ -93,14 +93,7 @@ pub(super) fn random_cells(result: &BenchResult) -> BenchResult {
 
 /// What was measured in order, as it was published, and the small writes at random places.
 pub(super) fn sequential_cells(result: &BenchResult) -> BenchResult {
-    let mut wanted = plan::sequential(&Workload::default(), None);
-    wanted.extend(
-        Preset::Ssd
-            .cells(&Workload::default(), None)
-            .into_iter()
-            .filter(|cell| cell.block_size == SMALL_BLOCK_BYTES && cell.writes()),
-    );
-    retained(result, &wanted)
+    retained(result, &plan::as_published(&Workload::default(), None))
 }
 
 fn retained(result: &BenchResult, wanted: &[Workload]) -> BenchResult {

@@ -6,13 +6,16 @@ use stook::bench::model::depth::{DepthAnswer, DepthModel};
 use stook::bench::{BenchResult, Pattern, Workload};
 use stook::report::least_squares::Estimate;
 use stook::report::table::{Align, Table, Tone};
-use stook::report::units::{bytes_binary, count, rate, significant};
+use stook::report::units::{bytes_binary, count, percent, rate, significant};
 
 use super::Findings;
-use super::cells::{Cell, Part, whole};
+use super::cells::{Cell, Part, Profile, whole};
+use super::charts::normalised;
+use super::extra::{endurance_of_published, printed_rates};
 use super::plan::{MAP_BLOCKS, MAP_DEPTHS};
 use super::states::sign;
 use super::summary::size;
+use super::unstated::OtherWay;
 use crate::frame::NONE;
 use crate::text::duration_s;
 
@@ -154,6 +157,133 @@ pub(super) fn depths(findings: &Findings) -> Grid {
     grid
 }
 
+/// Little's law at every depth: X·W, and what it is of the depth.
+pub(super) fn little(findings: &Findings) -> Grid {
+    let of = ["in order: X·W", "÷ N", "at random: X·W", "÷ N", "published: X·W", "÷ N"];
+    let mut grid = Grid::new(["Depth N"].into_iter().chain(of));
+    let all = [&findings.sequential, &findings.profile, &findings.published];
+    for published in &findings.published.depths {
+        let same = |cell: &&Cell| cell.depth == published.depth;
+        let figures = all.map(|profile: &Profile| {
+            let cell = profile.depths.iter().find(same);
+            [
+                or_none(cell, |cell| significant(cell.in_flight())),
+                or_none(cell, |cell| format!("{:.2}", cell.little_ratio)),
+            ]
+        });
+        grid.row(
+            [count(published.depth)].into_iter().chain(figures.into_iter().flatten()).collect(),
+            Tone::Plain,
+        );
+    }
+    grid
+}
+
+/// What the page cache and the engine change: the published cells as they were measured first, and
+/// in the other ways.
+pub(super) fn unstated(findings: &Findings) -> Grid {
+    let mut columns = vec!["Cell".to_owned(), "IOPS".to_owned(), "mean, µs".to_owned()];
+    for way in &findings.unstated {
+        columns.extend([format!("{}: IOPS", way_name(way.way)), "mean, µs".to_owned()]);
+    }
+    let mut grid = Grid::new(columns);
+    let list = |profile: &Profile| {
+        let lists = [&profile.blocks, &profile.depths, &profile.mixes];
+        let mut cells: Vec<Cell> =
+            lists.into_iter().flatten().chain(&profile.small_writes).cloned().collect();
+        // A cell may be in several lists.
+        let mut seen: Vec<[u64; 3]> = Vec::new();
+        cells.retain(|cell| {
+            let is_new = !seen.contains(&key(cell));
+            seen.push(key(cell));
+            is_new
+        });
+        cells
+    };
+    let others: Vec<Vec<Cell>> = findings.unstated.iter().map(|way| list(&way.profile)).collect();
+    for cell in list(&findings.sequential) {
+        let same = others.iter().map(|others| others.iter().find(|other| key(other) == key(&cell)));
+        let figures = [Some(&cell)].into_iter().chain(same).flat_map(|cell| {
+            let rate = |cell: &Cell| match significant(cell.rate_per_s.value) {
+                figure if cell.state.is_valid() => figure,
+                figure => format!("{figure} {}", sign(cell.state)),
+            };
+            [or_none(cell, rate), or_none(cell, |cell| us(cell.latency_mean_s))]
+        });
+        grid.row([cell_name(&cell)].into_iter().chain(figures).collect(), Tone::Plain);
+    }
+    grid
+}
+
+/// What makes a cell that cell.
+fn key(cell: &Cell) -> [u64; 3] {
+    [cell.block_bytes, u64::from(cell.read_share), cell.depth]
+}
+
+fn cell_name(cell: &Cell) -> String {
+    let kind = match cell.read_share {
+        100 => "reads".to_owned(),
+        0 => "writes".to_owned(),
+        share => format!("{share}% reads"),
+    };
+    format!("{kind}, {}, depth {}", size(cell.block_bytes), count(cell.depth))
+}
+
+fn way_name(way: OtherWay) -> &'static str {
+    match way {
+        OtherWay::Threads => "threads",
+        OtherWay::Buffered => "page cache",
+    }
+}
+
+/// Advertised and reached, of the document and here.
+pub(super) fn advertised(findings: &Findings) -> Grid {
+    let mut grid = Grid::new(["What", "advertised", "reached", "share"]);
+    let mut row = |what: &str, advertised: Option<f64>, reached: Option<f64>| {
+        let share = advertised.zip(reached).map(|(advertised, reached)| reached / advertised);
+        let cells = [or_none(advertised, rate), or_none(reached, rate), or_none(share, percent)];
+        grid.row([what.to_owned()].into_iter().chain(cells).collect(), Tone::Plain);
+    };
+    let [advertised, said] = printed_rates();
+    let tables = findings.published.blocks.iter().chain(&findings.published.depths);
+    let most = tables.map(|cell| cell.bandwidth_bytes_per_s).max_by(f64::total_cmp);
+    row("Published, reads, as its text says", Some(advertised), Some(said));
+    row("Published, reads, as its tables say", Some(advertised), most);
+    let [reads, writes] = findings.best_bytes_per_s;
+    row("Here, reads in order", findings.rated.read_bytes_per_s, reads);
+    row("Here, writes in order", findings.rated.write_bytes_per_s, writes);
+    grid
+}
+
+/// What an SSD lasts for, of the document and here.
+pub(super) fn endurance(findings: &Findings) -> Grid {
+    let mut grid = Grid::new(["SSD", "TB for each TB"]);
+    let [consumer, server] = endurance_of_published();
+    let here = findings.wear.endurance_tb_per_tb();
+    for (name, endurance) in [
+        ("Published, 1400 TB of 8 TB, as it supposes", Some(consumer)),
+        ("Published, for servers, 8800 TB of 6.4 TB", Some(server)),
+        ("Here, as it wore so far", here),
+    ] {
+        grid.row(vec![name.to_owned(), or_none(endurance, |each| format!("{each:.0}"))], Tone::Plain);
+    }
+    grid
+}
+
+/// Reads on the simulated disk.
+pub(super) fn simulated(findings: &Findings) -> Grid {
+    let mut grid = Grid::new(["Block", "at random", "in order"]);
+    for read in &findings.simulated {
+        let cells = vec![
+            size(read.block_bytes),
+            duration_s(read.latency_mean_s),
+            duration_s(read.ordered_latency_mean_s),
+        ];
+        grid.row(cells, Tone::Plain);
+    }
+    grid
+}
+
 /// Reads and writes of every mix, a row each, and the small writes.
 pub(super) fn mixes(findings: &Findings) -> Grid {
     let share = ["IOPS ÷ share", "in order"];
@@ -162,7 +292,7 @@ pub(super) fn mixes(findings: &Findings) -> Grid {
         let reads = ("reads", ours.read_share, [ours.read, ordered.and_then(|cell| cell.read)]);
         let writes = ("writes", 100 - ours.read_share, [ours.write, ordered.and_then(|cell| cell.write)]);
         for (name, share, parts) in [reads, writes].into_iter().filter(|(_, share, _)| *share > 0) {
-            let per_share = |part: Part| significant(part.rate_per_s * 100.0 / f64::from(share));
+            let per_share = |part: Part| significant(normalised(part, share));
             let more = parts.map(|part| or_none(part, per_share));
             grid.compare(format!("{share}% {name}"), ours, parts, more);
         }

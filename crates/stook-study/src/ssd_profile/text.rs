@@ -3,7 +3,7 @@
 use stook::bench::BenchResult;
 use stook::bench::gates::State;
 
-use super::{Findings, explained, states, tables};
+use super::{Findings, beside, explained, states, tables};
 use crate::Text;
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
@@ -29,7 +29,30 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let left_out = findings.map.iter().filter_map(|field| field.left_out.as_ref());
     text.extend(left_out.map(|reason| Text::line(format_args!("– {reason}"))));
     text.extend(fitted(findings));
+    text.extend(others(findings));
     text.extend(notes(result));
+    text
+}
+
+/// What is beside the cells.
+fn others(findings: &Findings) -> Vec<Text> {
+    let title = "Little's law: X·W, and what it is of the depth";
+    let mut text = Vec::from(Text::titled(title, tables::little(findings).for_terminal()));
+    if !findings.unstated.is_empty() {
+        let title =
+            "What the document does not state: the published cells past the page cache, and in other ways";
+        text.extend(Text::titled(title, tables::unstated(findings).for_terminal()));
+        let differ = findings.unstated.iter().map(beside::differs);
+        text.extend(differ.map(|line| Text::line(format_args!("\n{line}"))));
+    }
+    text.extend(Text::titled("Advertised and reached", tables::advertised(findings).for_terminal()));
+    text.push(Text::line(format_args!("\n{}", beside::long_runs(&findings.long_runs))));
+    let title = "What may be written, for each TB of capacity";
+    text.extend(Text::titled(title, tables::endurance(findings).for_terminal()));
+    text.push(Text::line(format_args!("\n{}", findings.wear.said())));
+    let title = "Mean latency of reads on a simulated hard disk, which is no measurement";
+    text.extend(Text::titled(title, tables::simulated(findings).for_terminal()));
+    text.push(Text::line(format_args!("\n{}", beside::simulated(findings))));
     text
 }
 

@@ -14,15 +14,23 @@ const SMALL_BYTES: f64 = 4096.0;
 
 /// What the device does and why, and whether the figures may be believed. What nothing shows is
 /// said first.
-pub(super) fn verdict(result: &BenchResult, fits: &Fits) -> String {
+///
+/// What the document measured comes first, and then what is ours.
+pub(super) fn verdict(result: &BenchResult, random: &Fits, ordered: &Fits) -> String {
     let states = States::of(result);
     let (valid, all) = (states.valid, states.all());
     let doubt = states::doubt(result).map_or_else(String::new, |doubt| format!("{doubt} "));
     if valid == 0 {
         return none_valid(result, states, &doubt);
     }
-    let answers = format!("{} {}", alone(&fits.block), together(&fits.depth));
-    if fits.block.model().is_none() || fits.depth.model().is_none() {
+    let answers = format!(
+        "In order, as it was published: {} At random places, which is ours: {} {}",
+        in_order(ordered),
+        alone(&random.block),
+        together(&random.depth)
+    );
+    let is_missing = |fits: &Fits| fits.block.model().is_none() || fits.depth.model().is_none();
+    if is_missing(random) || is_missing(ordered) {
         return format!(
             "{doubt}Only {valid} of {all} measurements passed their checks, so not everything can be \
              answered. {answers} {WHAT_IS_WRONG}; {AGAIN}."
@@ -62,13 +70,38 @@ fn failed(states: States) -> String {
     }
 }
 
+/// What reads in order do, in short.
+fn in_order(fits: &Fits) -> String {
+    let Some(block) = fits.block.model() else {
+        return format!("what one read costs is not known: {}.", fits.block.refused().unwrap_or_default());
+    };
+    let alone = format!(
+        "a read waits {} before its first byte comes, and then the bytes come at {}",
+        duration_s(block.fixed_cost_s.value),
+        rate(block.bandwidth_bytes_per_s.value)
+    );
+    match fits.depth.model() {
+        Some(depth) => {
+            let times = depth.rate_max_per_s.value * depth.latency_alone_s.value;
+            format!(
+                "{alone}; asked for together, up to {} times as many are done per second as one at a time.",
+                plain(times)
+            )
+        }
+        None => format!(
+            "{alone}; what many at once gain is not known: {}.",
+            fits.depth.refused().unwrap_or_default()
+        ),
+    }
+}
+
 fn alone(fitted: &Fitted<BlockModel>) -> String {
     let Some(model) = fitted.model() else {
-        return format!("What one read costs is not known: {}.", fitted.refused().unwrap_or_default());
+        return format!("what one read costs is not known: {}.", fitted.refused().unwrap_or_default());
     };
     let (fixed_s, per_s) = (model.fixed_cost_s.value, model.bandwidth_bytes_per_s.value);
     format!(
-        "Every read waits {} before its first byte comes, and then the bytes come at {}: in the time of the wait alone \
+        "every read waits {} before its first byte comes, and then the bytes come at {}: in the time of the wait alone \
          {} could have been carried. So a small read spends {} of its time waiting, and a program is faster with few \
          large reads than with many small ones.",
         duration_s(fixed_s),

@@ -9,7 +9,8 @@ use stook::bench::{
 use stook::report::histogram::LatencyHistogram;
 use stook_study::render;
 use stook_study::ssd_profile::charts::CHARTS;
-use stook_study::ssd_profile::{Findings, SsdProfile};
+use stook_study::ssd_profile::unstated::OtherWay;
+use stook_study::ssd_profile::{Beside, Findings, Ratings, SsdProfile};
 use stook_testing::conformance::page_conformance;
 use stook_testing::device::{Arrival, Costs, Device, Finished, Run};
 
@@ -38,6 +39,8 @@ fn simulated(change: impl Fn(&Workload, &mut CellFacts<'_>)) -> BenchResult {
         time_s: TIME_S,
         ramp_s: 1.0,
         p99_target_s: 1e-3,
+        long_run_s: None,
+        rated: Ratings::default(),
     };
     let cells = study.bench().cells.into_iter();
     let cells = cells.map(|cell| cell_of(&device, cell, &change)).collect();
@@ -236,10 +239,20 @@ fn the_page_tells_what_a_device_of_known_costs_does() {
     let none = "not measured here";
     assert_eq!(
         verdicts,
-        [yes, no, none, yes, no, no, no, yes, yes, yes, no, yes, no, none, none, none, no, none]
+        [
+            [yes, no, none, yes].as_slice(),
+            &[yes, no, no, no, yes],
+            &[yes, yes, yes, no, no, yes, no],
+            &[none, none, none, no, none],
+        ]
+        .concat()
     );
     for reported in [
-        "Every read waits 200 µs before its first byte comes",
+        "In order, as it was published: a read waits 200 µs before its first byte comes",
+        "At random places, which is ours: every read waits 200 µs before its first byte comes",
+        "Reads and writes per second, each ÷ its share of the mix",
+        "On a simulated one it would not hold",
+        "--long-run 5m",
         "All 38 measurements passed their checks.",
         "<dt>Block</dt><dd>The piece that a program asks for in one go",
         "<dt>Latency</dt><dd>How long one request takes",
@@ -323,6 +336,63 @@ fn without_a_valid_cell_the_page_says_so_and_fits_nothing() {
     assert!(findings.fits.block.model().is_none() && json["data"]["fits"]["block"]["model"].is_null());
 }
 
+/// Through the cache all latencies are a fifth of those of the device, and depth changes nothing.
+#[test]
+fn what_the_document_does_not_state_is_laid_beside_and_the_conclusions_that_it_changes_are_named() {
+    let mut cached = simulated_as_published();
+    for cell in &mut cached.cells {
+        let parts = [Some(&mut cell.total), cell.read.as_mut(), cell.write.as_mut()];
+        for figures in parts.into_iter().flatten() {
+            figures.latency_mean_ns = figures.latency_mean_ns.map(|mean| mean / 5.0);
+            figures.iops *= 5.0;
+            figures.bandwidth_bytes_per_s *= 5.0;
+        }
+        if cell.workload.depth > 1 {
+            let depth = f64::from(cell.workload.depth);
+            (cell.total.iops, cell.total.latency_mean_ns) = (1e5, Some(depth / 1e5 * 1e9));
+        }
+    }
+    let unstated = vec![(OtherWay::Threads, simulated_as_published()), (OtherWay::Buffered, cached)];
+    let findings = Findings::with(simulated(|_, _| {}), 1e-3, Beside { unstated, ..Beside::default() });
+    let [threads, buffered] = findings.unstated.as_slice() else { panic!("there are two") };
+    assert_eq!((threads.differs.len(), threads.profile.depths.len()), (0, 5));
+    let named: Vec<&str> = buffered.differs.iter().map(|one| one.published).collect();
+    assert!(named.contains(&"Latency is linear in depth."), "{named:?}");
+    let (html, json) = rendered(&findings);
+    assert_whole(&html, &json);
+    let page = shown(&html);
+    assert!(page.contains("every conclusion about cells comes out the same."), "{page}");
+    assert!(page.contains("these conclusions about cells come out otherwise: "), "{page}");
+    assert!(page.contains(">writes,\u{a0}4\u{a0}KiB,\u{a0}depth\u{a0}1</th>"), "{page}");
+    assert_eq!(json["data"]["unstated"][1]["way"], "buffered");
+}
+
+fn simulated_as_published() -> BenchResult {
+    let mut result = simulated(|_, _| {});
+    result.cells.retain(|cell| {
+        let is_small = cell.workload.block_size == 4096 && cell.workload.read_share == 0;
+        cell.workload.pattern == Pattern::Sequential && cell.workload.block_size < 1 << 20 || is_small
+    });
+    result
+}
+
+#[test]
+fn what_is_advertised_stands_beside_what_was_reached() {
+    let rated = Ratings { read_bytes_per_s: Some(1e12), write_bytes_per_s: None };
+    let findings = Findings::with(simulated(|_, _| {}), 1e-3, Beside { rated, ..Beside::default() });
+    let one = findings.conclusions.iter().find(|one| one.published.contains("7100")).unwrap();
+    assert_eq!(one.verdict.text(), "does not hold");
+    let (html, json) = rendered(&findings);
+    assert_eq!(json["data"]["rated"]["read_bytes_per_s"], 1e12);
+    assert!(shown(&html).contains("1,000,000\u{a0}MB/s") || shown(&html).contains("1,000,000 MB/s"));
+    // Reads of 1 MiB in order, eight at once, are the fastest.
+    let best = findings.best_bytes_per_s[0].unwrap();
+    assert_eq!(
+        Some(best),
+        findings.summary.iter().map(|line| line.cell.bandwidth_bytes_per_s).max_by(f64::total_cmp)
+    );
+}
+
 /// The page without the data that it embeds.
 fn shown(html: &str) -> String {
     let (before, data) = html.split_once("<script").unwrap();
@@ -371,7 +441,7 @@ fn where_no_device_is_known_it_is_said_of_all_measurements_and_no_law_comes_from
         let page = shown(&html);
         let (lead, _) = page.split_once("<h2").unwrap();
         assert!(lead.contains(none.trim_end()), "{lead}");
-        for law in ["Every read waits", "works on many reads", "wait before the first byte of a read"] {
+        for law in ["every read waits", "works on many reads", "wait before the first byte of a read"] {
             assert!(!page.contains(law), "{law}");
         }
     }
@@ -436,7 +506,7 @@ fn cells_that_the_device_bears_out_and_that_are_too_short_are_not_said_to_be_of_
     let first =
         "Nothing shows that these figures hold for the device: all 38 measurements are unverified: too short";
     assert!(findings.verdict.starts_with(first), "{}", findings.verdict);
-    assert!(!findings.verdict.contains("Every read waits"), "{}", findings.verdict);
+    assert!(!findings.verdict.contains("every read waits"), "{}", findings.verdict);
     // Reasons that differ in their figures only are one.
     assert_eq!(findings.verdict.matches("too short to be believed").count(), 1, "{}", findings.verdict);
 }

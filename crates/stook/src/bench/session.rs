@@ -34,6 +34,9 @@ pub struct Bench {
     /// Whether every byte of an existing file is known to have been written, so that it need not be
     /// filled before cells write to it.
     pub file_is_full: bool,
+    /// Whether the pages of the file are given up before each run of a cell that goes through the
+    /// page cache, as fio does unless it is asked not to (`invalidate`).
+    pub cold: bool,
 }
 
 impl Bench {
@@ -70,8 +73,12 @@ impl Bench {
     ) -> Result<()> {
         // Each run has a turn of its own, and asks for other blocks than all others.
         let mut turns = 0_u64..;
-        let mut run_next =
-            |cell: &Workload| run_cell(cell, turns.next().unwrap_or_default(), file, engines, observer);
+        let mut run_next = |cell: &Workload| {
+            if self.cold && cell.buffered {
+                drop_pages(file)?;
+            }
+            run_cell(cell, turns.next().unwrap_or_default(), file, engines, observer)
+        };
         for (long_run_s, cell) in self.long_runs() {
             let measured = run_next(&cell)?;
             let long_run = LongRun::of(&cell, &measured);
@@ -191,6 +198,13 @@ impl Bench {
         }
         self.cells.iter().try_for_each(|cell| cell.check_file(file.len(), alignment))
     }
+}
+
+/// Pages that are dirty would stay.
+fn drop_pages(file: &TestFile) -> Result<()> {
+    let file = file.reopen()?;
+    file.sync_data()?;
+    Ok(file.drop_cached()?)
 }
 
 fn run_cell(

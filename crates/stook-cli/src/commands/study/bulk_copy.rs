@@ -32,10 +32,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
     /// What the source is rated at for reads, a second
-    #[arg(long, value_name = "SIZE", value_parser = parse_rating)]
+    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
     rated_read: Option<f64>,
     /// What the destination is rated at for writes, a second
-    #[arg(long, value_name = "SIZE", value_parser = parse_rating)]
+    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
     rated_write: Option<f64>,
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -43,20 +43,6 @@ pub(super) struct Args {
     /// Leave the caches of other programs alone, even as root: give up only what is read next
     #[arg(long)]
     keep_caches: bool,
-}
-
-/// Bytes a second of 1000, as drives are rated: `271M`.
-fn parse_rating(text: &str) -> Result<f64, String> {
-    let (number, unit) = match text.char_indices().next_back() {
-        Some((at, 'K')) => (text.get(..at), 1e3),
-        Some((at, 'M')) => (text.get(..at), 1e6),
-        Some((at, 'G')) => (text.get(..at), 1e9),
-        _ => (Some(text), 1.0),
-    };
-    let rating = number.and_then(|number| number.parse::<f64>().ok()).map(|number| number * unit);
-    // A thousand times as fast as memory is no drive.
-    let possible = |rating: &f64| (1e3..=1e14).contains(rating);
-    rating.filter(possible).ok_or_else(|| format!("expected bytes a second, like 271M, not {text:?}"))
 }
 
 /// Runs the study.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stook_study::ssd_profile::SsdProfile;
+use stook_study::ssd_profile::{Ratings, SsdProfile};
 
 use crate::context::Context;
 
@@ -11,12 +11,15 @@ use crate::context::Context;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stook study ssd-profile                          the device below this directory, in about six minutes
+  stook study ssd-profile                          the device below this directory, in about seven minutes
   stook study ssd-profile --work /mnt/disk         another device
   stook study ssd-profile --runs 1 --time 1m       a minute per cell, as it was published
+  stook study ssd-profile --long-run 5m            whether its speed lasts: five minutes of reads, and of writes
+  stook study ssd-profile --rated-read 7100M       and what that is of 7100 MB/s
 
-The test file has no name while it is measured, so nothing remains however the command ends. Reads and writes
-bypass the page cache. Let nothing else use the device meanwhile: disturbances are noticed where that is possible,
+Ratings are in bytes a second, of 1000. The test file has no name while it is measured, so nothing remains however the
+command ends. Reads and writes bypass the page cache, but for the published cells, which are measured through it, too.
+Drives say how much they are worn through smartctl, where that is installed, and to root. Let nothing else use the device meanwhile: disturbances are noticed where that is possible,
 and the cell is marked.")]
 pub(super) struct Args {
     /// A directory on the storage that is measured
@@ -38,6 +41,15 @@ pub(super) struct Args {
     /// Target latency of 99% of all reads, which one of the recommended depths keeps
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = super::parse_some_seconds)]
     p99: f64,
+    /// How long reads go on, and then writes, to see whether speed lasts [default: not at all]
+    #[arg(long, value_name = "TIME", value_parser = super::parse_some_seconds)]
+    long_run: Option<f64>,
+    /// What the device is advertised with for reads, a second
+    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
+    rated_read: Option<f64>,
+    /// What the device is advertised with for writes, a second
+    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
+    rated_write: Option<f64>,
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -55,6 +67,8 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         time_s: args.time,
         ramp_s: args.ramp,
         p99_target_s: args.p99,
+        long_run_s: args.long_run,
+        rated: Ratings { read_bytes_per_s: args.rated_read, write_bytes_per_s: args.rated_write },
     };
     super::measure(&study, &args.out, context)?;
     Ok(ExitCode::SUCCESS)

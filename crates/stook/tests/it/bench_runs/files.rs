@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use stook::bench::{Bench, BenchResult, Error, KEPT_NAME, Observer, Unobserved, Workload};
-use stook::engine::Backend;
+use stook::engine::{Backend, CacheResidency};
+use stook::extent::ByteRange;
 use stook_testing::fault::FaultEngineFactory;
 
 use super::{FILE_BYTES, bench, is_empty, reported, short};
@@ -77,6 +78,23 @@ fn a_file_that_is_known_to_be_full_is_not_filled_again() {
     run(&bench, &path).unwrap();
     let bytes = fs::read(&path).unwrap();
     assert_eq!(bytes.chunks(4096).filter(|block| *block != [7; 4096]).count(), 1, "only what the cell wrote");
+}
+
+/// In the build directory: what lies in memory has no pages that could be given up.
+#[test]
+fn a_cold_cell_begins_without_pages_and_others_leave_them() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("cached");
+    fs::write(&path, vec![7; FILE_BYTES as usize]).unwrap();
+    let one = Workload { size_bytes: Some(4096), ..short() };
+    for cold in [false, true] {
+        assert_eq!(fs::read(&path).unwrap().len() as u64, FILE_BYTES);
+        run(&Bench { cold, ..bench(&[one.clone()]) }, &path).unwrap();
+        let file = stook::engine::File::open(&path).unwrap();
+        let share = CacheResidency::of(&file, ByteRange::to(FILE_BYTES)).cached_share(FILE_BYTES);
+        // Older kernels do not say it.
+        assert!(share.is_none_or(|share| (share < 1.0) == cold), "{cold}: {share:?}");
+    }
 }
 
 #[test]

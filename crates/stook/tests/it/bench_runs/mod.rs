@@ -34,6 +34,7 @@ fn bench(cells: &[Workload]) -> Bench {
         keep: false,
         overwrite_file: false,
         file_is_full: false,
+        cold: false,
     }
 }
 
