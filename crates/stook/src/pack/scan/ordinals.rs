@@ -275,7 +275,8 @@ impl Pack {
     /// an error of reading. The inner ones are those of each record.
     pub fn get_at(&self, ordinals: &Ordinals, numbers: &[u64]) -> Result<Vec<Result<Record>>> {
         ordinals.origin.view_in(self, KIND)?;
-        let found: Result<Vec<Found>> = numbers.iter().map(|&number| self.found_at(ordinals, number)).collect();
+        let found: Result<Vec<Found>> =
+            numbers.iter().map(|&number| self.found_at(ordinals, number)).collect();
         let found = found?;
         let mut records = Gets::at(self, &found)?.run()?;
         self.fill_links(&mut records)?;
@@ -283,7 +284,9 @@ impl Pack {
             Error::Invalid(format!("there is no record at byte {} of its segment", found.place.offset))
         };
         let records = records.into_iter().zip(&found);
-        Ok(records.map(|(record, found)| record.and_then(|record| record.ok_or_else(|| unread(found)))).collect())
+        Ok(records
+            .map(|(record, found)| record.and_then(|record| record.ok_or_else(|| unread(found))))
+            .collect())
     }
 
     fn found_at(&self, ordinals: &Ordinals, number: u64) -> Result<Found> {

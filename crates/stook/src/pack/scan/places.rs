@@ -147,7 +147,7 @@ mod tests {
             let mut places = Places::default();
             wanted.iter().for_each(|place| places.push(*place));
             places.finish();
-            prop_assert_eq!(Places::decode(places.bytes(), wanted.len()).as_ref(), Some(&places));
+            prop_assert!(Places::decode(places.bytes(), wanted.len()).is_some_and(|again| again == places));
             prop_assert_eq!(Places::decode(places.bytes(), wanted.len() + 1), None);
             let found: Vec<Option<Place>> = (0..=wanted.len()).map(|number| places.get(number)).collect();
             let wanted: Vec<Option<Place>> = wanted.into_iter().map(Some).chain([None]).collect();

@@ -1,16 +1,13 @@
 //! Records by number: each live one has one, whatever was written in which order.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use stook::pack::{
-    Attributes, FileKind, Key, KeyRange, Kinds, OnDamage, OrdinalOptions, Ordinals, Pack, PackWriter,
-    ScanOptions,
+    Attributes, FileKind, Key, KeyRange, Kinds, OrdinalOptions, Ordinals, Pack, PackWriter, ScanOptions,
 };
 use stook_testing::model::pack::{PackModel, ScriptedHost, open_simulated, rest_of, tiny_writer};
 use stook_testing::sim::SimStorage;
 
-use super::damage::{Files, shared, small, storage_with};
+use super::damage::shared;
 use super::scans::{steps, written};
 
 fn all(ordinals: &Ordinals) -> Vec<u64> {
@@ -150,44 +147,4 @@ fn what_is_of_another_state_or_out_of_range_is_refused() {
     assert!(error.contains("begin again"), "{error}");
     // Who has the earlier state open goes on.
     assert_eq!(got(&before, &ordinals, &[0]), [(Key::id(1), b"a".to_vec())]);
-}
-
-/// Every byte of a small pack is hit: a number is never that of another record, and what is not
-/// found is an error or listed.
-#[test]
-fn damage_never_shows_other_bytes() {
-    let small = small();
-    let (mut whole, mut hit) = (0_u32, 0_u32);
-    for (name, at) in places(&small.files) {
-        let mut bytes = small.files[&name].clone();
-        bytes[at] ^= 0x41;
-        let Ok(pack) = open_simulated(&storage_with(&small.files, &name, Some(&bytes))) else { continue };
-        let skipping = OrdinalOptions { on_damage: OnDamage::Skip, ..everything() };
-        let Ok(ordinals) = pack.ordinals(&skipping) else { continue };
-        let records = pack.get_at(&ordinals, &all(&ordinals)).unwrap();
-        let failed = records.iter().filter(|record| record.is_err()).count();
-        let read: BTreeMap<Key, Vec<u8>> =
-            records.into_iter().flatten().map(|record| (record.head.key, record.body.to_vec())).collect();
-        for (key, body) in &read {
-            assert_eq!(small.model.get(key), Some(body), "{name} at {at}: {key}");
-        }
-        let is_whole = read.len() == small.model.len();
-        let is_said = failed > 0
-            || !ordinals.damages().is_empty()
-            || !pack.damages().is_empty()
-            || !pack.torn_tails().is_empty();
-        assert!(is_whole || is_said, "{name} at {at}: {} of {} records", read.len(), small.model.len());
-        whole += u32::from(is_whole);
-        hit += u32::from(!is_whole);
-    }
-    assert!(whole > 100 && hit > 100, "{whole} and {hit}");
-}
-
-/// Every seventh byte of every file.
-fn places(files: &Files) -> Vec<(String, usize)> {
-    let of = |(name, bytes): (&String, &Vec<u8>)| {
-        let name = name.clone();
-        (0..bytes.len()).step_by(7).map(move |at| (name.clone(), at)).collect::<Vec<_>>()
-    };
-    files.iter().flat_map(of).collect()
 }
