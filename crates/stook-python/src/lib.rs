@@ -35,7 +35,7 @@ mod _stook {
     #[pymodule_export]
     use super::pack::{
         archive::Archive, batch::Batch, file::RecordFile, follow::Follow, keys::Items, keys::Keys,
-        pack::Pack, record::Record, scan::Scan, split::Split, stat::Stat,
+        ordinals::Ordinals, pack::Pack, record::Record, scan::Scan, split::Split, stat::Stat,
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};

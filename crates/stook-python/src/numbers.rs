@@ -1,6 +1,6 @@
 //! Unsigned numbers: out of range is an `InvalidError` that names the argument.
 
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyIndexError, PyOverflowError};
 use pyo3::prelude::*;
 
 use crate::arguments::arguments;
@@ -16,6 +16,21 @@ pub(crate) fn whole<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>>(
         true => invalid(format!("a smaller number is wanted, not {value}")),
         false => error,
     })
+}
+
+/// An index into that many, where one below 0 counts from the end.
+pub(crate) fn index_in(value: &Bound<'_, PyAny>, len: u64) -> PyResult<u64> {
+    let index: i64 = value.extract()?;
+    let from_start = match index {
+        0.. => Some(index.unsigned_abs()),
+        _ => len.checked_sub(index.unsigned_abs()),
+    };
+    from_start.filter(|index| *index < len).ok_or_else(|| no_index(&index, len))
+}
+
+/// That there is no such index.
+pub(crate) fn no_index(index: &impl std::fmt::Display, len: u64) -> PyErr {
+    PyIndexError::new_err(format!("there is no record {index}: there are {len}"))
 }
 
 /// Checks that an argument `threads` is between 1 and `max`.

@@ -25,7 +25,7 @@ from ._present import Mount, MountStatus, PresentError, Server, mount, serve
 from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
 from ._stook import DEBUG as _DEBUG, VERSION as _VERSION
 from ._stook import (
-    Archive, Batch, Buffer, DiskCache, Follow, Items, Keys, Pack, Pin, Record, RecordFile, Scan,
+    Archive, Batch, Buffer, DiskCache, Follow, Items, Keys, Ordinals, Pack, Pin, Record, RecordFile, Scan,
     SparseBuffer, SparseFile, SparseStore, Split, Stat, check, copy, pack_tree, repair, repair_copy,
     unpack, verify, verify_range,
 )
@@ -51,7 +51,7 @@ __all__ = [
     "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
     "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
     "Mismatch", "Mode", "mount", "Mount", "MountStatus", "MoveReport",
-    "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "OutOfBoundsError",
+    "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "Ordinals", "OutOfBoundsError",
     "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "PresentError", "Quarantined", "RangeReport", "ReadList",
     "Record",
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",

@@ -3,7 +3,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
-from typing import Final, TypeVar, Union, final, overload
+from typing import Final, SupportsIndex, TypeVar, Union, final, overload
 
 from typing_extensions import Self
 
@@ -390,6 +390,80 @@ class Pack:
 
         Returns:
             The parts. Every live record is in exactly one.
+        """
+    def ordinals(
+        self,
+        *,
+        prefix: Union[Key, None] = None,
+        start: Union[Key, None] = None,
+        end: Union[Key, None] = None,
+        group: Union[str, list[str], None] = None,
+        split: Union[Split, None] = None,
+        kinds: Kinds = "file",
+        on_damage: OnDamage = "raise",
+    ) -> Ordinals:
+        """Numbers the records of a selection, in the order in which they are on the medium, so that
+        they can be read by `at` and `get_many_at` in any order, without a list of their keys.
+
+        Args:
+            prefix: Only keys that begin with this.
+            start: Only keys from this one on.
+            end: Only keys before this one.
+            group: Only this group, or these.
+            split: Only this part of the pack; see `splits`.
+            kinds: Only records of these kinds, as for `scan`. ``"all"`` takes the index alone,
+                others read the heads of records.
+            on_damage: ``"raise"``, or ``"skip"``: what is not known to count is left out and
+                reported in `Ordinals.damages`.
+
+        Returns:
+            `Ordinals`.
+
+        Raises:
+            stook.DamagedError: Whether a record counts is not known.
+            stook.InvalidError: A split of another pack or another generation, an unknown group.
+
+        Examples:
+            >>> import stook
+            >>> pack = stook.Pack("data.stook", "a")
+            >>> pack.update({"a/1": b"x", "a/2": b"yy", "b/1": b"zzz"})
+            >>> some = pack.ordinals(prefix="a/")
+            >>> len(some), pack.at(1, some).key, [bytes(record) for record in pack.get_many_at([1, 0], some)]
+            (2, 'a/2', [b'yy', b'x'])
+            >>> pack.close()
+        """
+    def at(self, number: SupportsIndex, ordinals: Union[Ordinals, None] = None) -> Record:
+        """Gets the record with a number.
+
+        Args:
+            number: From 0 on; one below 0 counts from the end.
+            ordinals: What numbers are of: all files of the pack if it is not given, which are
+                listed when the first is asked for.
+
+        Returns:
+            The record.
+
+        Raises:
+            IndexError: There are not so many.
+            stook.DamagedError: The record is not what was written.
+            stook.InvalidError: The numbers are of another state of the pack.
+        """
+    def get_many_at(
+        self, numbers: Iterable[SupportsIndex], ordinals: Union[Ordinals, None] = None
+    ) -> list[Record]:
+        """Gets the records with many numbers: reads are under way at a time.
+
+        Args:
+            numbers: Numbers as for `at`: a list, an array, anything that gives ints.
+            ordinals: As for `at`.
+
+        Returns:
+            The records in the order of the numbers.
+
+        Raises:
+            IndexError: There are not so many.
+            stook.DamagedError: A record is not what was written.
+            stook.InvalidError: The numbers are of another state of the pack.
         """
     def check(self, progress: Progress = None) -> CheckReport:
         """Verifies every record, every index page, and that they agree.

@@ -154,6 +154,21 @@ class Stat:
         """
 
 @final
+class Ordinals:
+    """The records of a selection of a pack, numbered from 0: what `Pack.ordinals` makes.
+
+    It has no keys: about three bytes per record. It is of one state of the pack, in which the
+    numbers are always the same. It can be pickled; processes that are forked share it.
+    """
+    def __len__(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that it takes."""
+    @property
+    def damages(self) -> list[DamagedError]:
+        """Records that are left out because whether they count is not known, as exceptions."""
+
+@final
 class Split:
     """A part of a pack: every record is in exactly one of the parts that `Pack.splits` gives.
 

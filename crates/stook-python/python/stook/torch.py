@@ -18,22 +18,28 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
 
     A batch is read as one: ``DataLoader`` hands all indices of a batch to ``__getitems__``, and its
     reads are under way together. It can be given to workers, forked or spawned: each opens the pack
-    for itself when it first reads. Which keys there are, and in which order, is settled here, for
-    all of them; values are those of the newest state when a worker opens the pack, unless ``at`` or
-    ``generation`` says which.
+    for itself when it first reads.
+
+    Without ``keys`` samples are numbered in the order in which they are on the medium, and no key
+    is in memory: about three bytes per sample. All workers read the generation that was published
+    last when this was made; if it is gone when a worker opens it, because the pack was compacted,
+    that is an error.
 
     Args:
         path: The pack.
-        keys: The keys, in the order of their indices; all files of the pack in the order of their
-            keys if none are given.
+        keys: The keys, in the order of their indices; values are those of the newest state when a
+            worker opens the pack, unless ``at`` or ``generation`` says which.
         transform: Called with key and value; what it gives is the sample. Without it samples are
             pairs of both.
+        prefix: Where no keys are given, only those that begin with this.
+        group: Where no keys are given, only this group, or these.
+        split: Where no keys are given, only this part of the pack; see `stook.Pack.splits`.
         kinds: Which records are meant where no keys are given, as for `stook.Pack.scan`. ``"all"``
-            takes every key, without a look at the heads of the records.
+            takes every record, without a look at their heads.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
-        stook.InvalidError: Options with which a pack is not only read.
+        stook.InvalidError: Options with which a pack is not only read; keys and a selection.
 
     Examples:
         >>> import stook, stook.torch
@@ -49,6 +55,10 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         path: Union[str, os.PathLike[str]],
         keys: Optional[Sequence[Key]] = None,
         transform: Optional[Callable[[Key, bytes], Any]] = None,
+        *,
+        prefix: Optional[Key] = None,
+        group: Union[str, list[str], None] = None,
+        split: Optional[_stook.Split] = None,
         kinds: Kinds = "file",
         **options: Any,
     ) -> None:
@@ -59,7 +69,15 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         self._transform = transform
         self._pack: Optional[_stook.Pack] = None
         self._process = 0
-        self.keys: Sequence[Key] = list(self.pack.keys(kinds=kinds)) if keys is None else keys
+        self.keys = keys
+        self._ordinals: Optional[_stook.Ordinals] = None
+        if keys is None:
+            if not options.keys() & {"at", "generation"}:
+                # Workers open what was listed.
+                self._options, self._pack = {**options, "generation": self.pack.info().generation}, None
+            self._ordinals = self.pack.ordinals(prefix=prefix, group=group, split=split, kinds=kinds)
+        elif (prefix, group, split, kinds) != (None, None, None, "file"):
+            raise InvalidError("prefix, group, split and kinds choose keys: they go with none that are given")
 
     @property
     def pack(self) -> _stook.Pack:
@@ -70,16 +88,21 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         return self._pack
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self._ordinals) if self.keys is None else len(self.keys)  # type: ignore[arg-type]
 
     def __getitem__(self, index: int) -> Any:
-        key = self.keys[index]
-        return self._sample(key, self.pack[key])
+        if self.keys is not None:
+            key = self.keys[index]
+            return self._sample(key, self.pack[key])
+        record = self.pack.at(index, self._ordinals)
+        return self._sample(record.key, bytes(record))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        keys = [self.keys[index] for index in indices]
-        values = self.pack.get_many(keys)
-        return [self._sample(key, value) for key, value in zip(keys, values)]
+        if self.keys is not None:
+            keys = [self.keys[index] for index in indices]
+            return [self._sample(key, value) for key, value in zip(keys, self.pack.get_many(keys))]
+        records = self.pack.get_many_at(indices, self._ordinals)
+        return [self._sample(record.key, bytes(record)) for record in records]
 
     def _sample(self, key: Key, value: Optional[bytes]) -> Any:
         if value is None:

@@ -13,6 +13,7 @@ pub(crate) mod keys;
 pub(crate) mod kinds;
 pub(crate) mod listing;
 pub(crate) mod open;
+pub(crate) mod ordinals;
 #[expect(clippy::module_inception, reason = "a file for each class, named as the class")]
 pub(crate) mod pack;
 pub(crate) mod reading;

@@ -8,8 +8,8 @@ use std::time::Instant;
 use stook::engine::{Completion, Engine, EngineFactory, Request};
 use stook::extent::ByteRange;
 use stook::pack::{
-    Error, Host, Key, KeyRange, MapRule, OnDamage, OpenOptions, Pack, Scan, ScanOptions, ScanOrder,
-    WriterOptions,
+    Error, Host, Key, KeyRange, Kinds, MapRule, OnDamage, OpenOptions, OrdinalOptions, Pack, Scan,
+    ScanOptions, ScanOrder, WriterOptions,
 };
 use stook::source::Source as _;
 use stook::storage::Storage;
@@ -248,10 +248,10 @@ pub struct ReadReport {
 }
 
 /// In how many ways [`read_in_every_way`] reads each record.
-pub const WAYS: usize = 7;
+pub const WAYS: usize = 8;
 
 /// Reads all it can of a pack in every way: `keys` one by one, as a batch and by range, the list of
-/// keys, scans on disk, by key and by splits and a load that skip damage, a check.
+/// keys, scans on disk, by key and by splits, a load and ordinals that skip damage, a check.
 pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> ReadReport {
     let mut reported = ReadReport::default();
     reported.complaints.extend(pack.damages().iter().map(ToString::to_string));
@@ -289,6 +289,7 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> ReadReport {
     }
     scan_what_is_whole(pack, &mut reported);
     load_what_is_whole(pack, &mut reported);
+    read_by_ordinal(pack, &mut reported);
     reported.complaints.extend(pack.damages().iter().map(ToString::to_string));
     match pack.check(|_| {}) {
         Err(error) => reported.complaints.push(format!("check: {error}")),
@@ -297,6 +298,26 @@ pub fn read_in_every_way(pack: &Pack, keys: &[Key]) -> ReadReport {
         }
     }
     reported
+}
+
+fn read_by_ordinal(pack: &Pack, reported: &mut ReadReport) {
+    let options =
+        OrdinalOptions { kinds: Kinds::ALL, on_damage: OnDamage::Skip, ..OrdinalOptions::default() };
+    let read = pack.ordinals(&options).and_then(|ordinals| {
+        reported.complaints.extend(ordinals.damages().iter().map(|damage| format!("ordinals: {damage}")));
+        pack.get_at(&ordinals, &(0..ordinals.len()).collect::<Vec<_>>())
+    });
+    match read {
+        Err(error) => reported.complaints.push(format!("ordinals: {error}")),
+        Ok(records) => {
+            for record in records {
+                match record {
+                    Ok(record) => reported.given.push((record.head.key, record.body.to_vec())),
+                    Err(error) => reported.complaints.push(format!("ordinals: {error}")),
+                }
+            }
+        }
+    }
 }
 
 /// Reads a record in ranges that are not chunks.

@@ -229,6 +229,14 @@ pub enum Error {
 
 impl Error {
     /// The same, of the record with this key where it has no key itself.
+    pub(crate) fn of_some(self, key: Option<&Key>) -> Self {
+        match key {
+            Some(key) => self.of(key),
+            None => self,
+        }
+    }
+
+    /// The same of a record that has a key.
     pub(crate) fn of(self, key: &Key) -> Self {
         match self {
             Self::Damaged(damage) if damage.key.is_none() => {

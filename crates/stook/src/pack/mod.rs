@@ -35,7 +35,8 @@ pub use read::record::{Record, RecordHead};
 pub use read::source::RecordSource;
 pub use read::stream::{BodyComparison, RecordReader};
 pub use scan::{
-    Cursor, KeyRange, OnDamage, Row, Rows, Scan, ScanOptions, ScanOrder, ScanRecord, Split, Stop,
+    Cursor, KeyRange, OnDamage, OrdinalOptions, Ordinals, Row, Rows, Scan, ScanOptions, ScanOrder,
+    ScanRecord, Split, Stop,
 };
 pub use state::open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo, is_in_groups};
 pub use state::recover::TornTail;

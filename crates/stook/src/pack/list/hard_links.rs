@@ -153,21 +153,23 @@ impl Pack {
     /// file.
     pub fn get_files(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         let mut records = self.get_many(keys)?;
-        let links: Vec<(usize, Key, Bytes)> = records
-            .iter()
-            .zip(keys)
-            .enumerate()
-            .filter_map(|(number, (record, key))| match record {
-                Ok(Some(record)) if record.head.is_hard_link() => {
-                    Some((number, key.clone(), record.body.clone()))
-                }
-                _ => None,
-            })
-            .collect();
-        let wanted: Vec<(Key, Bytes)> =
-            links.iter().map(|(_, key, first)| (key.clone(), first.clone())).collect();
-        for ((number, ..), content) in links.iter().zip(self.contents_of(&wanted)?) {
-            let Some(slot) = records.get_mut(*number) else { continue };
+        self.fill_links(&mut records)?;
+        Ok(records)
+    }
+
+    /// Gives those of these records that are hard links to files the content of the file for their
+    /// body.
+    pub(in crate::pack) fn fill_links(&self, records: &mut [Result<Option<Record>>]) -> Result<()> {
+        let named = |(number, record): (usize, &Result<Option<Record>>)| match record {
+            Ok(Some(record)) if record.head.is_hard_link() => {
+                Some((number, (record.head.key.clone(), record.body.clone())))
+            }
+            _ => None,
+        };
+        let (numbers, wanted): (Vec<usize>, Vec<(Key, Bytes)>) =
+            records.iter().enumerate().filter_map(named).unzip();
+        for (number, content) in numbers.into_iter().zip(self.contents_of(&wanted)?) {
+            let Some(slot) = records.get_mut(number) else { continue };
             match content {
                 Err(error) => *slot = Err(error),
                 Ok(content) => {
@@ -178,7 +180,7 @@ impl Pack {
                 }
             }
         }
-        Ok(records)
+        Ok(())
     }
 
     /// The same for one key.

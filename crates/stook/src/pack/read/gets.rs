@@ -1,5 +1,5 @@
 //! Many records by key, as one batch: keys are looked up while the device reads records already
-//! found.
+//! found; or by their places, where no key is known.
 
 use bytes::Bytes;
 
@@ -18,15 +18,38 @@ use crate::source::SAMPLED_RANGES;
 /// Frames longer than this are not read in one piece.
 const WHOLE_FRAME_MAX: u64 = 64 << 20;
 
+/// What is got.
+#[derive(Debug, Clone, Copy)]
+enum Asked<'p> {
+    /// The records of keys; where they are, if they were looked up before.
+    Keys(&'p [Key], Option<&'p [Found]>),
+    /// The records at places that an index named.
+    Places(&'p [Found]),
+}
+
+impl<'p> Asked<'p> {
+    fn len(self) -> usize {
+        match self {
+            Self::Keys(keys, _) => keys.len(),
+            Self::Places(found) => found.len(),
+        }
+    }
+
+    fn key(self, number: usize) -> Option<&'p Key> {
+        match self {
+            Self::Keys(keys, _) => keys.get(number),
+            Self::Places(_) => None,
+        }
+    }
+}
+
 /// A batch of gets on its way.
 pub(crate) struct Gets<'p> {
     pack: &'p Pack,
-    keys: &'p [Key],
-    /// Where their records are, if they were looked up before.
-    known: Option<&'p [Found]>,
-    /// Where the record of each key is, as far as they are looked up.
+    asked: Asked<'p>,
+    /// Where each record is, as far as they are looked up.
     found: Vec<Option<Found>>,
-    /// For each read, which key it is for.
+    /// For each read, which of them it is for.
     reads: Vec<usize>,
     /// Which way each segment is read, where that is decided.
     accesses: Vec<Option<Access>>,
@@ -39,27 +62,35 @@ impl<'p> Gets<'p> {
     /// Gets of keys. Those that were looked up are not looked up again: `known` is where their
     /// records are.
     pub(crate) fn new(pack: &'p Pack, keys: &'p [Key], known: Option<&'p [Found]>) -> Result<Self> {
+        Self::of(pack, Asked::Keys(keys, known))
+    }
+
+    /// Gets of records at these places, whatever their keys are.
+    pub(crate) fn at(pack: &'p Pack, places: &'p [Found]) -> Result<Self> {
+        Self::of(pack, Asked::Places(places))
+    }
+
+    fn of(pack: &'p Pack, asked: Asked<'p>) -> Result<Self> {
         let mut gets = Self {
             pack,
-            keys,
-            known,
-            found: Vec::with_capacity(keys.len()),
-            reads: Vec::with_capacity(keys.len()),
+            asked,
+            found: Vec::with_capacity(asked.len()),
+            reads: Vec::with_capacity(asked.len()),
             accesses: vec![None; pack.snapshot.segments.len()],
-            records: (0..keys.len()).map(|_| Ok(None)).collect(),
+            records: (0..asked.len()).map(|_| Ok(None)).collect(),
             failure: None,
         };
         gets.decide()?;
         Ok(gets)
     }
 
-    /// Some of the keys say which way each segment is read.
+    /// Some of them say which way each segment is read.
     fn decide(&mut self) -> Result<()> {
-        if self.keys.len() < SAMPLED_RANGES {
+        if self.asked.len() < SAMPLED_RANGES {
             return Ok(());
         }
         let mut sampled = vec![Vec::new(); self.accesses.len()];
-        for number in (0..self.keys.len()).step_by(self.keys.len() / SAMPLED_RANGES) {
+        for number in (0..self.asked.len()).step_by(self.asked.len() / SAMPLED_RANGES) {
             let found = match self.look_up(number) {
                 // It is reported when it is looked up for itself.
                 Err(Error::Damaged(_)) => None,
@@ -81,28 +112,28 @@ impl<'p> Gets<'p> {
         Ok(())
     }
 
-    /// Where the record of a key is.
+    /// Where a record is.
     fn look_up(&self, number: usize) -> Result<Option<Found>> {
-        match (self.known, self.keys.get(number)) {
-            (Some(known), _) => Ok(known.get(number).copied()),
-            (None, Some(key)) => self.pack.find(key),
-            (None, None) => Ok(None),
+        match self.asked {
+            Asked::Keys(_, Some(known)) | Asked::Places(known) => Ok(known.get(number).copied()),
+            Asked::Keys(keys, None) => keys.get(number).map_or(Ok(None), |key| self.pack.find(key)),
         }
     }
 
-    /// Reads them; in the order of the keys.
+    /// Reads them, in the order in which they were asked for.
     pub(crate) fn run(mut self) -> Result<Vec<Result<Option<Record>>>> {
         let pack = self.pack;
         pack.reader.read_batch(&mut self)?;
         if let Some(error) = self.failure {
             return Err(error);
         }
-        for ((key, found), slot) in self.keys.iter().zip(&self.found).zip(&mut self.records) {
+        for (number, (found, slot)) in self.found.iter().zip(&mut self.records).enumerate() {
+            let key = self.asked.key(number);
             // Very long ones come in pieces, and those whose length the index does not say.
             if let (Some(found), Ok(None)) = (found, &slot) {
                 *slot = pack.read_stream(key, *found);
             }
-            if let Ok(Some(record)) = slot
+            if let (Ok(Some(record)), Some(key)) = (&*slot, key)
                 && record.head.key != *key
             {
                 *slot = Err(pack.misplaced(key, record));
@@ -153,13 +184,13 @@ impl<'p> ReadBatch<'p> for Gets<'p> {
     fn next(&mut self) -> Option<Read<'p>> {
         while self.failure.is_none() {
             let number = self.found.len();
-            if number >= self.keys.len() {
+            if number >= self.asked.len() {
                 return None;
             }
             let found = match self.look_up(number) {
                 Ok(found) => found,
                 Err(error @ Error::Damaged(_)) => {
-                    // It costs the keys that it hides, and no other.
+                    // It costs what it hides, and nothing else.
                     if let Some(slot) = self.records.get_mut(number) {
                         *slot = Err(error);
                     }
@@ -180,15 +211,14 @@ impl<'p> ReadBatch<'p> for Gets<'p> {
     }
 
     fn take(&mut self, number: usize, result: crate::Result<Bytes>) {
-        let key = self.reads.get(number).copied();
-        let found = key.and_then(|key| self.found.get(key).copied().flatten());
-        let (Some(key), Some(found)) = (key, found) else { return };
+        let asked = self.reads.get(number).copied();
+        let found = asked.and_then(|asked| self.found.get(asked).copied().flatten());
+        let (Some(asked), Some(found)) = (asked, found) else { return };
         let (Some(segment), Some(range)) = (self.segment(&found), whole_frame(&found)) else { return };
-        if let (Some(slot), Some(key)) = (self.records.get_mut(key), self.keys.get(key)) {
+        if let Some(slot) = self.records.get_mut(asked) {
             let read = read_again(segment.source.as_ref(), range, result);
-            *slot = read
-                .and_then(|bytes| segment.record_in(found.place, &bytes, &self.pack.reader).map(Some))
-                .map_err(|error| error.of(key));
+            let read = read.and_then(|bytes| segment.record_in(found.place, &bytes, &self.pack.reader));
+            *slot = read.map(Some).map_err(|error| error.of_some(self.asked.key(asked)));
         }
     }
 }

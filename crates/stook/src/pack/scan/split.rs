@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cursor::Position;
 use super::token::{self, Origin};
+use super::view::View;
 use super::{Scan, ScanOptions};
 use crate::engine::Access;
 use crate::extent::ByteRange;
@@ -56,6 +57,11 @@ impl Split {
     /// Bytes of segments in it, dead records included.
     pub fn bytes(&self) -> u64 {
         self.body.pieces.iter().map(|piece| piece.to.saturating_sub(piece.from)).sum()
+    }
+
+    /// What of a segment is in it.
+    pub(super) fn ranges_in(&self, segment: &Segment) -> Vec<ByteRange> {
+        ranges_in(&self.body.pieces, segment)
     }
 }
 
@@ -135,9 +141,15 @@ impl Pack {
     /// # Errors
     /// [`Error::Invalid`] when the split is of another pack or another generation.
     pub fn scan_split(&self, split: &Split, options: ScanOptions) -> Result<Scan<'_>> {
+        let view = self.view_of(split)?;
+        Ok(Scan::new(self, options, view, Some(split.body.pieces.clone()), &Position::Start))
+    }
+
+    /// What is seen of this pack in a split, which has to be one of it.
+    pub(super) fn view_of(&self, split: &Split) -> Result<View> {
         let view = split.body.origin.view_in(self, KIND)?;
         check_pieces(self, &split.body.pieces)?;
-        Ok(Scan::new(self, options, view, Some(split.body.pieces.clone()), &Position::Start))
+        Ok(view)
     }
 
     /// The first record at or after each of these offsets, which rise. One for which none is

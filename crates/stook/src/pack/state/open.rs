@@ -335,8 +335,9 @@ impl Pack {
         Error::Damaged(Damage { file, offset: record.head.offset, key: Some(key.clone()), what, cause: None })
     }
 
-    /// The record at a place where its key was found, read in pieces and put together.
-    pub(crate) fn read_stream(&self, key: &Key, found: Found) -> Result<Option<Record>> {
+    /// The record at a place where its key, if it is known, was found, read in pieces and put
+    /// together.
+    pub(crate) fn read_stream(&self, key: Option<&Key>, found: Found) -> Result<Option<Record>> {
         self.open_found(key, found)?.map(RecordReader::into_record).transpose()
     }
 
@@ -347,7 +348,7 @@ impl Pack {
     /// Returns the errors of [`get`](Self::get).
     pub fn open_record(&self, key: &Key) -> Result<Option<RecordReader<'_>>> {
         match self.find(key)? {
-            Some(found) => self.open_found(key, found),
+            Some(found) => self.open_found(Some(key), found),
             None => Ok(None),
         }
     }
@@ -357,16 +358,16 @@ impl Pack {
     /// # Errors
     /// Returns the errors of [`get`](Self::get).
     pub fn open_located(&self, entry: &KeyEntry) -> Result<RecordReader<'_>> {
-        self.open_found(&entry.key, entry.found)?.ok_or_else(|| {
+        self.open_found(Some(&entry.key), entry.found)?.ok_or_else(|| {
             Error::Invalid(format!("the place of {} is of another state of the pack", entry.key))
         })
     }
 
-    fn open_found(&self, key: &Key, found: Found) -> Result<Option<RecordReader<'_>>> {
+    fn open_found(&self, key: Option<&Key>, found: Found) -> Result<Option<RecordReader<'_>>> {
         let Some(segment) = self.snapshot.segments.get(found.segment) else { return Ok(None) };
         let record = segment.open_record(found.place, &self.reader, self.access);
         let record = record.and_then(|frames| RecordReader::new(&self.reader, segment, frames));
-        record.map(Some).map_err(|error| error.of(key))
+        record.map(Some).map_err(|error| error.of_some(key))
     }
 
     /// All live keys in order, from the first that begins with `prefix` (a sort form: see

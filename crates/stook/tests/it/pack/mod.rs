@@ -24,6 +24,7 @@ mod lost_index;
 mod mapped;
 mod model;
 mod newer;
+mod ordinals;
 mod record_tree;
 mod repair;
 mod restored;

@@ -30,14 +30,14 @@ fn key(number: u16) -> Key {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(super) enum Step {
     Put { group: u8, key: u16, len: usize, framed: bool },
     Delete(u16),
     Publish,
     Seal,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let len = prop_oneof![4 => 0..200_usize, 2 => Just(4096), 1 => 0..40_000_usize];
     let step = prop_oneof![
         12 => (0..3_u8, 0..60_u16, len, prop::bool::weighted(0.2))
@@ -59,7 +59,7 @@ fn put(writer: &mut PackWriter, group: &str, key: &Key, body: &[u8], framed: boo
     }
 }
 
-fn written(steps: &[Step]) -> (SimStorage, PackModel, BTreeMap<Key, u8>) {
+pub(super) fn written(steps: &[Step]) -> (SimStorage, PackModel, BTreeMap<Key, u8>) {
     let storage = SimStorage::new();
     let options = tiny_writer(ScriptedHost::new(1));
     let mut writer = PackWriter::create(shared(&storage), options.clone()).unwrap();

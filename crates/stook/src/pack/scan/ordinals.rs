@@ -1,0 +1,309 @@
+//! [`Ordinals`]: the records of a selection by number, for readers that take them in any order.
+
+use serde::{Deserialize, Serialize};
+
+use super::entries::Entries;
+use super::places::Places;
+use super::split::Split;
+use super::token::{self, Origin};
+use super::view::View;
+use super::{KeyRange, OnDamage, Stop};
+use crate::extent::ByteRange;
+use crate::pack::damages::Damages;
+use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::index::Place;
+use crate::pack::list::kinds::Kinds;
+use crate::pack::read::gets::Gets;
+use crate::pack::read::record::Record;
+use crate::pack::state::open::{KeyEntry, Pack, is_in_groups};
+use crate::pack::state::segment::Segment;
+use crate::pack::state::snapshot::Found;
+
+const KIND: &str = "list of ordinals";
+/// The same where it is text.
+const TOKEN: &str = "ordinals";
+
+/// Places that are held at once until they are in the order of the medium: 48 MB of memory.
+const SORTED_MAX: u64 = 2 << 20;
+
+/// Entries whose kinds are looked up as one batch.
+const KINDS_AT_ONCE: usize = 4096;
+
+/// Which records have ordinals.
+#[derive(Debug, Clone)]
+pub struct OrdinalOptions {
+    /// Only these groups; all if empty.
+    pub groups: Vec<String>,
+    /// Only keys in this range.
+    pub keys: KeyRange,
+    /// Only records of these kinds. All kinds are listed without reading anything of the records.
+    pub kinds: Kinds,
+    /// Only records of this split.
+    pub split: Option<Split>,
+    /// What to do about records of which is not known whether they count.
+    pub on_damage: OnDamage,
+    /// Asked whether to go on.
+    pub stop: Stop,
+}
+
+impl Default for OrdinalOptions {
+    /// All files of the pack.
+    fn default() -> Self {
+        Self {
+            groups: Vec::new(),
+            keys: KeyRange::all(),
+            kinds: Kinds::FILES,
+            split: None,
+            on_damage: OnDamage::Stop,
+            stop: Stop::default(),
+        }
+    }
+}
+
+/// The records of a selection, numbered from 0 in the order in which they are on the medium: of one
+/// state of one pack, always the same. It takes about three bytes per record, has no keys, and
+/// shares nothing with the pack, so that processes can share it.
+#[derive(Debug, Clone)]
+pub struct Ordinals {
+    origin: Origin,
+    parts: Vec<Part>,
+    len: u64,
+    damages: Vec<Damage>,
+}
+
+/// What the bytes of a list begin with.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    #[serde(flatten)]
+    origin: Origin,
+    /// Of each segment its id, how many records it has, and in how many bytes.
+    parts: Vec<(u64, usize, usize)>,
+    /// CRC-32C of all bytes that follow.
+    sum: u32,
+}
+
+/// The records of one segment.
+#[derive(Debug, Clone)]
+struct Part {
+    /// The number of the first.
+    first: u64,
+    /// Id of the segment.
+    segment: u64,
+    places: Places,
+}
+
+impl Ordinals {
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Records that are left out because whether they count is not known.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Memory that it takes, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let parts = self.parts.iter().map(|part| part.places.memory_bytes() + size_of::<Part>());
+        parts.sum::<usize>() + size_of::<Self>()
+    }
+
+    /// Cuts all ordinals into stretches of about so many bytes of the medium, none of which goes
+    /// from one segment into the next: ranges of ordinals, in order.
+    pub fn stretches(&self, bytes: u64) -> Vec<std::ops::Range<u64>> {
+        let mut stretches = Vec::new();
+        for Part { first, places, .. } in &self.parts {
+            let (mut from, mut begins) = (*first, None);
+            for (number, place) in (*first..).zip(places.iter()) {
+                let begin = *begins.get_or_insert(place.offset);
+                if place.offset.saturating_sub(begin) >= bytes && number > from {
+                    stretches.push(from..number);
+                    (from, begins) = (number, Some(place.offset));
+                }
+            }
+            let end = first + places.len() as u64;
+            if from < end {
+                stretches.push(from..end);
+            }
+        }
+        stretches
+    }
+
+    /// The list as bytes, for another process; without what is damaged.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let parts = self.parts.iter();
+        let parts = parts.map(|part| (part.segment, part.places.len(), part.places.bytes().len())).collect();
+        let mut sum = 0;
+        for part in &self.parts {
+            sum = crc32c::crc32c_append(sum, part.places.bytes());
+        }
+        let mut all = token::write(TOKEN, &Head { origin: self.origin.clone(), parts, sum }).into_bytes();
+        all.push(b'\n');
+        self.parts.iter().for_each(|part| all.extend_from_slice(part.places.bytes()));
+        all
+    }
+
+    /// The list that was made into these bytes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where they are something else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let refused = || Error::Invalid(format!("these bytes are no {KIND}"));
+        let at = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(refused)?;
+        let (head, rest) = bytes.split_at(at);
+        let mut rest = rest.get(1..).unwrap_or_default();
+        let head: Head = token::read(TOKEN, std::str::from_utf8(head).map_err(|_| refused())?)?;
+        if crc32c::crc32c(rest) != head.sum {
+            return Err(refused());
+        }
+        let (mut parts, mut len) = (Vec::new(), 0_u64);
+        for (segment, count, bytes) in head.parts {
+            let (of_it, after) = rest.split_at_checked(bytes).ok_or_else(refused)?;
+            let places = Places::decode(of_it, count).ok_or_else(refused)?;
+            parts.push(Part { first: len, segment, places });
+            len = len.checked_add(count as u64).ok_or_else(refused)?;
+            rest = after;
+        }
+        match rest.is_empty() {
+            true => Ok(Self { origin: head.origin, parts, len, damages: Vec::new() }),
+            false => Err(refused()),
+        }
+    }
+
+    /// Where a record is, by the id of its segment.
+    fn place(&self, number: u64) -> Option<(u64, Place)> {
+        let after = self.parts.partition_point(|part| part.first <= number);
+        let part = self.parts.get(after.checked_sub(1)?)?;
+        let place = part.places.get(usize::try_from(number - part.first).ok()?)?;
+        Some((part.segment, place))
+    }
+}
+
+impl Pack {
+    /// Numbers the live records of a selection. What of the pack is seen is what this one sees.
+    ///
+    /// # Errors
+    /// What reading the index meets; unless damage is skipped, [`Error::Damaged`] for a record of
+    /// which is not known whether it counts; [`Error::Invalid`] for a group that is not there, and
+    /// for a split of another state; [`Error::Stopped`].
+    pub fn ordinals(&self, options: &OrdinalOptions) -> Result<Ordinals> {
+        self.check_groups(&options.groups)?;
+        let view = match &options.split {
+            Some(split) => self.view_of(split)?,
+            None => self.view(),
+        };
+        let mut damages = Damages::default();
+        let mut parts = Vec::new();
+        let mut len = 0_u64;
+        for (number, segment) in self.snapshot.segments.iter().enumerate() {
+            if !is_in_groups(&options.groups, self.group_of(segment)) {
+                continue;
+            }
+            let ranges = match &options.split {
+                Some(split) => split.ranges_in(segment),
+                None => vec![segment.frames()],
+            };
+            let mut places = Places::default();
+            for range in ranges.into_iter().flat_map(|range| windows(segment, range)) {
+                let mut found = self.places_in((number, range), options, view, &mut damages)?;
+                found.sort_unstable();
+                found.into_iter().for_each(|place| places.push(place));
+            }
+            places.finish();
+            if places.len() > 0 {
+                let first = len;
+                len += places.len() as u64;
+                parts.push(Part { first, segment: segment.entry.id, places });
+            }
+        }
+        let damages = damages.to_vec();
+        Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages })
+    }
+
+    /// Places of the records of a selection that begin in a range of a segment, in any order.
+    fn places_in(
+        &self,
+        (number, range): (usize, ByteRange),
+        options: &OrdinalOptions,
+        view: View,
+        damages: &mut Damages,
+    ) -> Result<Vec<Place>> {
+        let segment = self.snapshot.segments.get(number);
+        let is_it = |one: &Segment| segment.is_some_and(|segment| std::ptr::eq(one, segment));
+        let skips = options.on_damage == OnDamage::Skip;
+        let mut entries = Entries::seek(self, is_it, options.keys.clone(), view, None, skips)?;
+        let (mut places, mut unsorted) = (Vec::new(), Vec::new());
+        let mut passed = 0_usize;
+        while let Some((key, found)) = entries.next()? {
+            passed += 1;
+            if passed.is_multiple_of(KINDS_AT_ONCE) {
+                options.stop.check()?;
+            }
+            if !range.contains(found.place.offset) {
+                continue;
+            }
+            if options.kinds == Kinds::ALL {
+                places.push(found.place);
+                continue;
+            }
+            unsorted.push(KeyEntry { key, stored_bytes: found.place.len, found });
+            if unsorted.len() == KINDS_AT_ONCE {
+                places.extend(self.places_of_kinds(&mut unsorted, options.kinds)?);
+            }
+        }
+        places.extend(self.places_of_kinds(&mut unsorted, options.kinds)?);
+        entries.take_skipped().into_iter().for_each(|damage| damages.push(damage));
+        Ok(places)
+    }
+
+    fn places_of_kinds(&self, entries: &mut Vec<KeyEntry>, kinds: Kinds) -> Result<Vec<Place>> {
+        let taken = self.of_kinds(std::mem::take(entries), kinds)?;
+        Ok(taken.into_iter().map(|entry| entry.found.place).collect())
+    }
+
+    /// The records with these ordinals, in their order, read as one batch at queue depth. Of a hard
+    /// link to a file the body and its length are those of the file.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the ordinals are of another state of the pack, or one is too great;
+    /// an error of reading. The inner ones are those of each record.
+    pub fn get_at(&self, ordinals: &Ordinals, numbers: &[u64]) -> Result<Vec<Result<Record>>> {
+        ordinals.origin.view_in(self, KIND)?;
+        let found: Result<Vec<Found>> =
+            numbers.iter().map(|&number| self.found_at(ordinals, number)).collect();
+        let found = found?;
+        let mut records = Gets::at(self, &found)?.run()?;
+        self.fill_links(&mut records)?;
+        let unread = |found: &Found| {
+            Error::Invalid(format!("there is no record at byte {} of its segment", found.place.offset))
+        };
+        let records = records.into_iter().zip(&found);
+        Ok(records
+            .map(|(record, found)| record.and_then(|record| record.ok_or_else(|| unread(found))))
+            .collect())
+    }
+
+    fn found_at(&self, ordinals: &Ordinals, number: u64) -> Result<Found> {
+        let (segment, place) = ordinals.place(number).ok_or_else(|| {
+            Error::Invalid(format!("there is no record {number}: there are {}, from 0 on", ordinals.len))
+        })?;
+        let segment = self.number_of(segment).ok_or_else(|| {
+            Error::Invalid(format!("segment {segment:016x}, which record {number} is in, cannot be read"))
+        })?;
+        Ok(Found { segment, place })
+    }
+}
+
+/// Parts of a range with so few records each that their places can be sorted in memory.
+fn windows(segment: &Segment, range: ByteRange) -> Vec<ByteRange> {
+    let records: u64 = segment.runs.iter().map(|run| run.tally.records).sum();
+    let step = range.len().div_ceil(records.div_ceil(SORTED_MAX).max(1)).max(1);
+    let starts = (0..).map(|number| range.start() + number * step).take_while(|start| *start < range.end());
+    starts.filter_map(|start| ByteRange::new(start, (start + step).min(range.end()))).collect()
+}

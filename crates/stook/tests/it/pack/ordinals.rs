@@ -1,0 +1,150 @@
+//! Records by number: each live one has one, whatever was written in which order.
+
+use proptest::prelude::*;
+use stook::pack::{
+    Attributes, FileKind, Key, KeyRange, Kinds, OrdinalOptions, Ordinals, Pack, PackWriter, ScanOptions,
+};
+use stook_testing::model::pack::{PackModel, ScriptedHost, open_simulated, rest_of, tiny_writer};
+use stook_testing::sim::SimStorage;
+
+use super::damage::shared;
+use super::scans::{steps, written};
+
+fn all(ordinals: &Ordinals) -> Vec<u64> {
+    (0..ordinals.len()).collect()
+}
+
+/// Keys and bodies of these numbers.
+fn got(pack: &Pack, ordinals: &Ordinals, numbers: &[u64]) -> Vec<(Key, Vec<u8>)> {
+    let records = pack.get_at(ordinals, numbers).unwrap().into_iter();
+    records.map(|record| record.unwrap()).map(|record| (record.head.key, record.body.to_vec())).collect()
+}
+
+fn everything() -> OrdinalOptions {
+    OrdinalOptions { kinds: Kinds::ALL, ..OrdinalOptions::default() }
+}
+
+/// An order that is neither that of the medium nor of keys.
+fn mixed(len: u64, seed: u64) -> Vec<u64> {
+    let mut numbers: Vec<u64> = (0..len).collect();
+    numbers.sort_by_key(|number| (number + 1).wrapping_mul(seed | 1).rotate_left(29));
+    numbers
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_live_record_has_one_number(steps in steps(), seed: u64, from in 0..60_u16, to in 0..60_u16) {
+        let (storage, model, groups) = written(&steps);
+        let pack = open_simulated(&storage).unwrap();
+        let ordinals = pack.ordinals(&everything()).unwrap();
+        // In the order of the medium, as a scan of it has them.
+        let scanned = rest_of(pack.scan(ScanOptions::default())).unwrap();
+        prop_assert!(got(&pack, &ordinals, &all(&ordinals)) == scanned);
+        prop_assert_eq!(ordinals.len(), model.len() as u64);
+        // In any other, some of them twice, also by another opening.
+        let mut numbers = mixed(ordinals.len(), seed);
+        numbers.extend_from_within(..numbers.len() / 3);
+        let wanted: Vec<_> = numbers.iter().map(|number| scanned[*number as usize].clone()).collect();
+        prop_assert!(got(&open_simulated(&storage).unwrap(), &ordinals, &numbers) == wanted);
+        let bytes = ordinals.to_bytes();
+        let again = Ordinals::from_bytes(&bytes).unwrap();
+        prop_assert!(got(&pack, &again, &numbers) == wanted && again.to_bytes() == bytes);
+        let mut other = bytes.clone();
+        other[(seed % bytes.len() as u64) as usize] ^= 1;
+        prop_assert!(Ordinals::from_bytes(&other).is_err());
+        prop_assert!(Ordinals::from_bytes(&bytes[..(seed % bytes.len() as u64) as usize]).is_err());
+        // No kind is said by any: all are files.
+        prop_assert_eq!(pack.ordinals(&OrdinalOptions::default()).unwrap().len(), ordinals.len());
+
+        for group in 0..3_u8 {
+            let name = format!("g{group}");
+            let options = OrdinalOptions { groups: vec![name.clone()], ..everything() };
+            if !pack.groups().contains(&name) {
+                prop_assert!(pack.ordinals(&options).is_err());
+                continue;
+            }
+            let of_group = pack.ordinals(&options).unwrap();
+            let wanted: PackModel =
+                model.iter().filter(|(key, _)| groups[*key] == group).map(|(key, body)| (key.clone(), body.clone())).collect();
+            let found: PackModel = got(&pack, &of_group, &all(&of_group)).into_iter().collect();
+            prop_assert!(found == wanted);
+        }
+        let range = KeyRange::all().from(&Key::id(u64::from(from))).to(&Key::id(u64::from(to)));
+        let options = OrdinalOptions { keys: range.clone(), ..everything() };
+        let of_range = pack.ordinals(&options).unwrap();
+        let found: PackModel = got(&pack, &of_range, &all(&of_range)).into_iter().collect();
+        let wanted: PackModel =
+            model.iter().filter(|(key, _)| range.contains(key)).map(|(key, body)| (key.clone(), body.clone())).collect();
+        prop_assert!(found == wanted);
+    }
+
+    #[test]
+    fn splits_and_stretches_part_them(steps in steps(), count in 1..6_usize, bytes in 1..60_000_u64) {
+        let (storage, model, _) = written(&steps);
+        let pack = open_simulated(&storage).unwrap();
+        let mut found = Vec::new();
+        for split in pack.splits(count, &[]).unwrap() {
+            let ordinals = pack.ordinals(&OrdinalOptions { split: Some(split), ..everything() }).unwrap();
+            found.extend(got(&pack, &ordinals, &all(&ordinals)));
+        }
+        prop_assert_eq!(found.len(), model.len());
+        prop_assert!(found.into_iter().collect::<PackModel>() == model);
+
+        let ordinals = pack.ordinals(&everything()).unwrap();
+        let stretches = ordinals.stretches(bytes);
+        prop_assert!(stretches.iter().all(|stretch| stretch.start < stretch.end));
+        let numbers: Vec<u64> = stretches.into_iter().flatten().collect();
+        prop_assert_eq!(numbers, all(&ordinals));
+    }
+}
+
+#[test]
+fn files_are_meant_and_hard_links_have_the_content_of_theirs() {
+    let storage = SimStorage::new();
+    let mut writer = PackWriter::create(shared(&storage), tiny_writer(ScriptedHost::new(1))).unwrap();
+    let attributes = |kind| Attributes::of_file(kind, 0o640, 7, None);
+    for (name, kind, body) in [
+        ("d", FileKind::Directory, ""),
+        ("d/a", FileKind::File, "content"),
+        ("d/b", FileKind::HardLink, "d/a"),
+        ("d/lost", FileKind::HardLink, "d/none"),
+        ("d/s", FileKind::Symlink, "a"),
+    ] {
+        writer.put("", &Key::bytes(name).unwrap(), &attributes(kind), body.as_bytes()).unwrap();
+    }
+    writer.finish(true).unwrap();
+    let pack = open_simulated(&storage).unwrap();
+    let ordinals = pack.ordinals(&OrdinalOptions::default()).unwrap();
+    let mut records = pack.get_at(&ordinals, &all(&ordinals)).unwrap();
+    assert!(records.pop().unwrap().is_err(), "a link that leads nowhere is an error of its own");
+    let of = |record: stook::pack::Result<stook::pack::Record>| {
+        let record = record.unwrap();
+        (record.head.key.to_string(), record.body.to_vec(), record.head.body_len)
+    };
+    let wanted = ["d/a", "d/b"].map(|name| (name.to_owned(), b"content".to_vec(), Some(7)));
+    assert_eq!(records.into_iter().map(of).collect::<Vec<_>>(), wanted);
+    assert_eq!(pack.ordinals(&everything()).unwrap().len(), 5);
+}
+
+#[test]
+fn what_is_of_another_state_or_out_of_range_is_refused() {
+    let storage = SimStorage::new();
+    let options = tiny_writer(ScriptedHost::new(1));
+    let mut writer = PackWriter::create(shared(&storage), options.clone()).unwrap();
+    writer.put("", &Key::id(1), &Attributes::new(), b"a").unwrap();
+    writer.finish(true).unwrap();
+    let before = open_simulated(&storage).unwrap();
+    let ordinals = before.ordinals(&everything()).unwrap();
+    assert!(before.get_at(&ordinals, &[1]).is_err() && before.get_at(&ordinals, &[u64::MAX]).is_err());
+    assert!(before.get_at(&ordinals, &[]).unwrap().is_empty());
+    let mut writer = PackWriter::open(shared(&storage), options).unwrap();
+    writer.put("", &Key::id(2), &Attributes::new(), b"b").unwrap();
+    writer.finish(true).unwrap();
+    let after = open_simulated(&storage).unwrap();
+    let error = after.get_at(&ordinals, &[0]).unwrap_err().to_string();
+    assert!(error.contains("begin again"), "{error}");
+    // Who has the earlier state open goes on.
+    assert_eq!(got(&before, &ordinals, &[0]), [(Key::id(1), b"a".to_vec())]);
+}
