@@ -156,8 +156,9 @@ fn file_systems_are_made_and_measured_or_not_to_be_had_and_leave_nothing() {
         assert_eq!(measured["files"], 150);
         for way in ["one_file", "loose_files"] {
             assert!(measured[way]["seconds"].as_f64().unwrap() > 0.0, "{on}");
-            // What is cold comes from the device.
-            assert!(measured[way]["read_amplification"].as_f64().unwrap() >= 1.0, "{on}");
+            // What is cold comes from the device, where that counts.
+            let read = measured[way]["read_amplification"].as_f64();
+            assert!(read.is_none_or(|times| times >= 1.0), "{on}");
         }
     }
     assert_eq!(all[0]["measured"]["cluster_bytes"], 4096);
@@ -184,7 +185,8 @@ fn a_file_system_that_cannot_be_mounted_is_no_error_and_leaves_nothing() {
 fn only_root_may_make_file_systems() {
     let home = Home::new();
     for args in [["many-small-files", "--work", "work"], ["all", "--work", "."]] {
-        let mut command = home.somebody(["study"].iter().chain(&args).chain(&["--on", "ext4", "--out", "out"]));
+        let mut command =
+            home.somebody(["study"].iter().chain(&args).chain(&["--on", "ext4", "--out", "out"]));
         let (code, stdout, stderr) = ended(&mut command);
         assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
         assert!(stderr.contains("--on makes and mounts file systems: only root may"), "{stderr}");
@@ -210,7 +212,8 @@ fn ctrl_c_unmounts_and_after_a_kill_clean_does() {
         let code = child.wait().unwrap().code();
         if signal == "-KILL" {
             assert!(!left_in(&home.path("")).is_empty());
-            let (code, _, stderr) = ended(&mut home.root(["study", "many-small-files", "--clean", "--work", "work"]));
+            let (code, _, stderr) =
+                ended(&mut home.root(["study", "many-small-files", "--clean", "--work", "work"]));
             assert_eq!(code, 0, "{stderr}");
             assert!(!home.path("work").exists());
         } else {

@@ -324,8 +324,8 @@ fn ratios() -> Judgement {
 
 /// History that is skipped, against all that is parsed.
 fn skipped(found: &Found) -> Judgement {
-    let [parsed, skipped] = [FurtherReader::HistoryParsed, FurtherReader::HistorySkipped]
-        .map(|reader| found.further(reader));
+    let [parsed, skipped] =
+        [FurtherReader::HistoryParsed, FurtherReader::HistorySkipped].map(|reader| found.further(reader));
     let (Some(parsed), Some(skipped)) = (parsed, skipped) else {
         return not_measured("A tree of anybody's has no history; without --dir it is measured.");
     };
@@ -395,7 +395,9 @@ fn read_ahead(found: &Found) -> Judgement {
     let times = |reader: FurtherReader| found.further(reader)?.times;
     let of = (times(FurtherReader::NumberedWithoutReadAhead), times(FurtherReader::PlainWithoutReadAhead));
     let (Some(files), Some(plain)) = of else {
-        return not_measured("A tree of --dir is read with read-ahead only; without --dir both are measured.");
+        return not_measured(
+            "A tree of --dir is read with read-ahead only; without --dir both are measured.",
+        );
     };
     let figures = format!(
         "Without read-ahead the files take {files:.2} times as long, and one file {plain:.2} times. Windows was not \
@@ -505,7 +507,12 @@ mod tests {
     fn what_is_not_to_be_had_is_the_reason_and_one_that_fails_is_enough() {
         let none = |name| OnFigures { name, figures: Err(format!("this kernel has no {name}")) };
         let linux = Found {
-            file_systems: vec![on("ext4", 1.0, 4.0, 1.0), on("xfs", 1.0, 4.0, 1.0), none("vfat"), none("ntfs")],
+            file_systems: vec![
+                on("ext4", 1.0, 4.0, 1.0),
+                on("xfs", 1.0, 4.0, 1.0),
+                none("vfat"),
+                none("ntfs"),
+            ],
             ..FOUND
         };
         assert_eq!(judged_of("One file takes", &linux).0, Verdict::Holds);

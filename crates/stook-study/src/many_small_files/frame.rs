@@ -92,7 +92,7 @@ fn cluster(findings: &Findings, names: &[&str]) -> String {
 
 fn fat_against_others(findings: &Findings) -> Option<String> {
     let fat = measured(findings, &["vfat"])?.loose_files.seconds;
-    let others = [("ext4", &["ext4"][..]), ("NTFS", &["ntfs", "ntfs3"])];
+    let others = [("ext4", &["ext4"][..]), ("NTFS", &["ntfs", "ntfs3"][..])];
     let times = others.iter().filter_map(|(label, names)| {
         Some(format!("{:.2} times {label}", fat / measured(findings, names)?.loose_files.seconds))
     });
@@ -169,13 +169,16 @@ fn file_systems(findings: &Findings) -> String {
             measured.driver,
             units::bytes_binary(measured.cluster_bytes)
         ),
-        (None, because) => format!("{}: not to be had here, {}", on.name, because.as_deref().unwrap_or_default()),
+        (None, because) => {
+            format!("{}: not to be had here, {}", on.name, because.as_deref().unwrap_or_default())
+        }
     });
     std::iter::once(own).chain(each).collect::<Vec<String>>().join("; ")
 }
 
 fn java(findings: &Findings) -> Step {
-    const PUBLISHED: &str = "A program in Java reads one file with a buffer of 64 KiB, and every file with one of its length";
+    const PUBLISHED: &str =
+        "A program in Java reads one file with a buffer of 64 KiB, and every file with one of its length";
     match &findings.method.java {
         Some(version) => Step::other(
             PUBLISHED,

@@ -308,7 +308,9 @@ impl Study for ManySmallFiles {
             plain_again_s: median(&state.plain_again_s)?,
             pack_s: row(Some(Reader::PackStream))?.seconds,
             plain_of_limit: plain.bytes_per_s / row(None)?.bytes_per_s,
-            files_amplification: row(Some(Reader::Numbered)).or_else(|_| row(Some(FILES)))?.read_amplification,
+            files_amplification: row(Some(Reader::Numbered))
+                .or_else(|_| row(Some(FILES)))?
+                .read_amplification,
             further: further_rows.iter().map(Into::into).collect(),
             file_systems: file_systems.iter().map(Into::into).collect(),
         };
@@ -451,7 +453,8 @@ impl ManySmallFiles {
         let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook"), numbered };
         let further = FurtherData::of(&self.work, self.sample);
         let missing = [&data.tree, &data.plain, &data.pack].into_iter().filter(|path| !path.exists()).count();
-        let bytes = self.sample.bytes().saturating_mul(missing as u64).saturating_add(further.missing_bytes());
+        let bytes =
+            self.sample.bytes().saturating_mul(missing as u64).saturating_add(further.missing_bytes());
         // A file system takes some more than the bytes of small files.
         Planned { data, further, needed_bytes: bytes.saturating_mul(5) / 4 }
     }
@@ -562,8 +565,18 @@ mod tests {
         ] {
             assert!(makes(OsStr::new(name)), "{name}");
         }
-        for name in ["given.tree", "photos.stook", "x.tree", "1x.tree", "study.txt", "notes", ".partial", "", "x.aged", "on.image"]
-        {
+        for name in [
+            "given.tree",
+            "photos.stook",
+            "x.tree",
+            "1x.tree",
+            "study.txt",
+            "notes",
+            ".partial",
+            "",
+            "x.aged",
+            "on.image",
+        ] {
             assert!(!makes(OsStr::new(name)), "{name}");
         }
     }

@@ -60,12 +60,7 @@ pub(super) fn path_of(number: u64, files: u64) -> String {
 }
 
 /// A record, in a buffer that is used again.
-pub(super) fn record(
-    number: u64,
-    size: u64,
-    data: &mut Vec<u8>,
-    record: &mut Vec<u8>,
-) -> anyhow::Result<()> {
+pub(super) fn record(number: u64, size: u64, data: &mut Vec<u8>, record: &mut Vec<u8>) -> anyhow::Result<()> {
     record.clear();
     record.extend_from_slice(&u32::try_from(number)?.to_be_bytes());
     record.extend_from_slice(&u32::try_from(size)?.to_be_bytes());

@@ -55,7 +55,10 @@ fn beside(findings: &Findings) -> Vec<Block> {
         Block::Bars(Bars::new("How many times as long as what it is compared with", "times", bars.collect())),
         Block::Table(further(findings)),
     ];
-    let left = findings.left_out.iter().map(|left| (left.what.to_owned(), format!("not measured: {}", left.because)));
+    let left = findings
+        .left_out
+        .iter()
+        .map(|left| (left.what.to_owned(), format!("not measured: {}", left.because)));
     let left: Vec<(String, String)> = left.collect();
     if !left.is_empty() {
         blocks.push(Block::Facts(left));
@@ -64,11 +67,9 @@ fn beside(findings: &Findings) -> Vec<Block> {
 }
 
 fn file_systems(findings: &Findings) -> Vec<Block> {
-    let measured =
-        || findings.file_systems.iter().filter_map(|on| Some((on.name, on.measured.as_ref()?)));
-    let bar = |label: String, seconds: f64, tone| {
-        Bar::new(label, (seconds * 1000.0).round() / 1000.0).tone(tone)
-    };
+    let measured = || findings.file_systems.iter().filter_map(|on| Some((on.name, on.measured.as_ref()?)));
+    let bar =
+        |label: String, seconds: f64, tone| Bar::new(label, (seconds * 1000.0).round() / 1000.0).tone(tone);
     let bars = measured().flat_map(|(name, on)| {
         let one = bar(format!("{name}, one file"), on.one_file.seconds, Tone::Highlight);
         [one, bar(format!("{name}, files"), on.loose_files.seconds, Tone::Plain)]
@@ -230,10 +231,7 @@ fn method(findings: &Findings) -> Vec<Block> {
         ("Files of the pack", units::bytes_exact(method.pack_bytes)),
         ("Readers tried", tried.join(", ")),
         ("Java", method.java.clone().unwrap_or_else(|| "not measured".to_owned())),
-        (
-            "Reads of the device",
-            method.uncounted.clone().unwrap_or_else(|| "by its counters".to_owned()),
-        ),
+        ("Reads of the device", method.uncounted.clone().unwrap_or_else(|| "by its counters".to_owned())),
         (
             "Same bytes",
             format!(

@@ -33,8 +33,16 @@ pub(super) fn further(findings: &Findings) -> Table {
 
 /// The file systems that were asked for.
 pub(super) fn on_file_systems(findings: &Findings) -> Table {
-    let columns =
-        ["", "Clusters", "One file", "Files", "Files ÷ one", "Read ÷ asked, one file", "Read ÷ asked, files", "Driver"];
+    let columns = [
+        "",
+        "Clusters",
+        "One file",
+        "Files",
+        "Files ÷ one",
+        "Read ÷ asked, one file",
+        "Read ÷ asked, files",
+        "Driver",
+    ];
     findings.file_systems.iter().fold(numbers("", columns), |table, on| match &on.measured {
         Some(measured) => table.row(cells_of(on.name, measured), Tone::Plain),
         None => {

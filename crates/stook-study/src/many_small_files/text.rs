@@ -24,7 +24,10 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let title = format!("What else the document speaks of, {} rounds", method.further_runs);
     text.extend(Text::titled(&title, further(findings)));
     text.extend(
-        findings.left_out.iter().map(|left| Text::line(format_args!("{}: not measured, {}.", left.what, left.because))),
+        findings
+            .left_out
+            .iter()
+            .map(|left| Text::line(format_args!("{}: not measured, {}.", left.what, left.because))),
     );
     if !findings.file_systems.is_empty() {
         text.extend(Text::titled("On other file systems, each on a loop device", on_file_systems(findings)));
@@ -33,7 +36,8 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
 }
 
 fn measured(findings: &Findings) -> Table {
-    let columns = ["", "seconds", "least", "most", "speed", "against one reader", "of the device", "read ÷ asked"];
+    let columns =
+        ["", "seconds", "least", "most", "speed", "against one reader", "of the device", "read ÷ asked"];
     findings.rows.iter().fold(numbers("", columns), |table, row| {
         let share = row.share_of_limit.as_ref().filter(|_| row.reader.is_some());
         let cells = [

@@ -96,7 +96,7 @@ pub(super) fn read(
         for part in [&mut number[..], &mut used[..], &mut time_ms[..], &mut len[..]] {
             input.read_exact(part).with_context(context)?;
         }
-        black_box(u64::from_be_bytes(time_ms));
+        _ = black_box(u64::from_be_bytes(time_ms));
         let data_len = u64::from(u32::from_be_bytes(len));
         if data_len > left - HEAD_LEN {
             bail!("{} ends inside of a record: remove it with --clean", path.display());
@@ -114,7 +114,7 @@ pub(super) fn read(
         body.resize(head_len + usize::try_from(data_len)?, 0);
         input.read_exact(body.get_mut(head_len..).unwrap_or_default()).with_context(context)?;
         if !is_used {
-            black_box(&body);
+            _ = black_box(&body);
             continue;
         }
         take(path_of(u64::from(u32::from_be_bytes(number)), files).as_bytes(), 0, &body);

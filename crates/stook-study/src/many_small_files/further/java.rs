@@ -64,7 +64,10 @@ impl Java {
         let mut compile = Command::new("javac");
         compile.args(["-encoding", "UTF-8", "-d"]).arg(directory).arg(&source);
         if let Err(error) = output_of(&mut compile) {
-            return Ok(Err(format!("{} is installed, and cannot compile the program: {error:#}", java.version)));
+            return Ok(Err(format!(
+                "{} is installed, and cannot compile the program: {error:#}",
+                java.version
+            )));
         }
         Ok(match java.run("time", "nothing", &[]) {
             Ok(_) => Ok(java),
@@ -88,7 +91,13 @@ impl Java {
         self.read_as("sum", reads, data, record_bytes)
     }
 
-    fn read_as(&self, how: &str, reads: JavaReads, data: &Data, record_bytes: u64) -> anyhow::Result<JavaRead> {
+    fn read_as(
+        &self,
+        how: &str,
+        reads: JavaReads,
+        data: &Data,
+        record_bytes: u64,
+    ) -> anyhow::Result<JavaRead> {
         let files = data.numbered.context("the files have no numbers")?;
         match reads {
             JavaReads::OneFile => self.run(how, "one", &[data.plain.clone()]),

@@ -81,7 +81,8 @@ const ALL: [FurtherReader; 13] = [
 ];
 
 /// What is left of a tree of anybody's, whose files have no numbers.
-const OF_ANY_TREE: [FurtherReader; 3] = [FurtherReader::Plain, FurtherReader::OtherAfterReading, FurtherReader::OtherCold];
+const OF_ANY_TREE: [FurtherReader; 3] =
+    [FurtherReader::Plain, FurtherReader::OtherAfterReading, FurtherReader::OtherCold];
 
 impl FurtherReader {
     /// What it is called in tables.
@@ -106,7 +107,9 @@ impl FurtherReader {
     /// What it is compared with.
     pub fn against(self) -> Option<Self> {
         match self {
-            Self::Plain | Self::Numbered | Self::HistoryParsed | Self::OtherCold | Self::OtherOfWritten => None,
+            Self::Plain | Self::Numbered | Self::HistoryParsed | Self::OtherCold | Self::OtherOfWritten => {
+                None
+            }
             Self::OtherAfterReading => Some(Self::OtherCold),
             Self::OtherAfterWriting => Some(Self::OtherOfWritten),
             Self::HistorySkipped => Some(Self::HistoryParsed),
@@ -379,9 +382,7 @@ impl Further {
             FurtherReader::NumberedWithoutReadAhead => {
                 numbered::read_files(path, files, Advice::Random, take)?
             }
-            FurtherReader::HistoryParsed => {
-                history::read(path, files, buffer_len, OldRecords::Parsed, take)?
-            }
+            FurtherReader::HistoryParsed => history::read(path, files, buffer_len, OldRecords::Parsed, take)?,
             FurtherReader::HistorySkipped => {
                 history::read(path, files, buffer_len, OldRecords::Skipped, take)?
             }
@@ -411,20 +412,29 @@ impl Further {
             let digest = Digest::default();
             self.read(way.reader, data, |key, offset, bytes| digest.piece(key, offset, bytes))?;
             let (found, label) = (digest.finish(), way.reader.label());
-            ensure!(found == returned, "what was read differs: “{label}” returned {found:?}, others {returned:?}");
+            ensure!(
+                found == returned,
+                "what was read differs: “{label}” returned {found:?}, others {returned:?}"
+            );
         }
         if self.java.is_none() {
             return Ok(());
         }
         let mut sum = FnvSum::default();
-        numbered::read(&data.plain, files, PUBLISHED_BUFFER_LEN, Advice::Normal, |_, _, bytes| sum.add(bytes))?;
+        numbered::read(&data.plain, files, PUBLISHED_BUFFER_LEN, Advice::Normal, |_, _, bytes| {
+            sum.add(bytes)
+        })?;
         for reader in [FurtherReader::JavaPlain, FurtherReader::JavaNumbered] {
             let Some((java, reads)) = self.java_reads(reader) else { continue };
             let found = java.sum(reads, data, self.record_bytes()?);
             hooks.check()?;
             let found = found?;
             let is_same = (found.sum, found.amount.records) == (sum.0, returned.records);
-            ensure!(is_same, "what was read differs: “{}” returned {found:?}, others {returned:?}", reader.label());
+            ensure!(
+                is_same,
+                "what was read differs: “{}” returned {found:?}, others {returned:?}",
+                reader.label()
+            );
         }
         Ok(())
     }
@@ -472,7 +482,6 @@ fn read_by_other_program(path: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::readers::Reader;
     use super::*;
 
     struct Silent;

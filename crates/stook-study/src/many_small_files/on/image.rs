@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::kinds::{Driver, FileSystem, KINDS};
+use super::kinds::{Driver, FileSystem, KINDS, program};
 use crate::sample;
 
 /// How often it is tried to unmount what something else, like a search for new devices, still uses.
@@ -196,15 +196,17 @@ fn unmount(point: &Path) -> anyhow::Result<()> {
 }
 
 /// A program that Ctrl-C on this one does not end: what was begun is completed, and then undone.
-fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new(program);
+fn command(name: impl AsRef<Path>) -> Command {
+    let name = name.as_ref();
+    let mut command = Command::new(program(name).unwrap_or_else(|| name.to_path_buf()));
     command.process_group(0).stdin(Stdio::null());
     command
 }
 
 /// What a program prints, without the line end.
 fn output_of(command: &mut Command) -> anyhow::Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
+    let name =
+        Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let output = match command.output() {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!("{name} is not installed"),
         other => other.with_context(|| format!("cannot start {name}"))?,

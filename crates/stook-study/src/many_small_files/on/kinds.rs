@@ -42,7 +42,18 @@ pub(super) const KINDS: [FileSystem; 7] = [
         kernel: "ext4",
         fuse: None,
         maker: "mkfs.ext4",
-        options: &["-q", "-F", "-b", "4096", "-i", "4096", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
+        options: &[
+            "-q",
+            "-F",
+            "-b",
+            "4096",
+            "-i",
+            "4096",
+            "-m",
+            "0",
+            "-E",
+            "lazy_itable_init=0,lazy_journal_init=0",
+        ],
         least_bytes: 64 * MIB,
         cluster_bytes: 4 * KIB,
         is_common: true,
@@ -185,11 +196,11 @@ impl FileSystem {
 }
 
 /// A program of this name where root looks for them.
-fn program(name: &str) -> Option<PathBuf> {
+pub(super) fn program(name: impl AsRef<Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     let directories = std::env::split_paths(&path).filter(|path| path.is_absolute()).chain(usual);
-    directories.map(|directory| directory.join(name)).find(|path| is_program(path))
+    directories.map(|directory| directory.join(&name)).find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -204,12 +204,7 @@ impl<'a> OnBench<'a> {
     }
 
     /// Writes the records on a file system that is mounted, and reads them in rounds.
-    fn within(
-        &mut self,
-        image: &mut Image,
-        kind: FileSystem,
-        driver: String,
-    ) -> anyhow::Result<OnMeasured> {
+    fn within(&mut self, image: &mut Image, kind: FileSystem, driver: String) -> anyhow::Result<OnMeasured> {
         let (sample, hooks) = (self.sample, self.hooks);
         let name = |name: &str| image.root().join(name);
         let data = Data {
@@ -226,7 +221,7 @@ impl<'a> OnBench<'a> {
         self.compare(&data)?;
         let [one_file, loose_files] = costs;
         let bytes = sample.files * (sample.size + numbered::HEAD_LEN);
-        let words = [&[kind.maker], kind.options].concat();
+        let words = [&[kind.maker][..], kind.options].concat();
         Ok(OnMeasured {
             driver,
             made_with: words.join(" "),
@@ -281,7 +276,10 @@ impl<'a> OnBench<'a> {
             let found = reader.fingerprint(data)?;
             let expected = *self.returned.get_or_insert(found);
             let label = reader.label();
-            ensure!(found == expected, "what was read differs: {label} returned {found:?}, others {expected:?}");
+            ensure!(
+                found == expected,
+                "what was read differs: {label} returned {found:?}, others {expected:?}"
+            );
         }
         Ok(())
     }
@@ -321,6 +319,6 @@ mod tests {
         let sample = Sample { files: 10, size: 10 };
         let error = check(&["nonsense".to_owned()], sample).unwrap_err().to_string();
         assert!(error.starts_with("--on: no file system"), "{error}");
-        assert_eq!(check(&[], sample).unwrap(), []);
+        assert!(check(&[], sample).unwrap().is_empty());
     }
 }
