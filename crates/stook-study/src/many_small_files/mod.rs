@@ -34,7 +34,7 @@ use stook::report::units;
 use self::conclusions::Found;
 use self::further::{Further, FurtherData, FurtherRow, JAVA_DIR, NotMeasured};
 use self::measure::{Bench, Way, cold_of, ways};
-use self::on::{OnBench, OnFileSystem};
+use self::on::{OnBench, OnFileSystem, OnFound};
 use self::readers::{Data, PUBLISHED_BUFFER_LEN, Reader};
 use crate::digest::Fingerprint;
 use crate::environment::Environment;
@@ -179,9 +179,7 @@ pub struct State {
     round: Duration,
     further: Further,
     further_round: Duration,
-    file_systems: Vec<OnFileSystem>,
-    /// What was read on these, and of which sample.
-    on_file_systems: Option<(Sample, Fingerprint)>,
+    on: OnFound,
     returned: Fingerprint,
 }
 
@@ -221,7 +219,7 @@ impl Study for ManySmallFiles {
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
         sample::prepare_work(&self.work)?;
-        let (file_systems, on_file_systems) = self.measure_file_systems(hooks)?;
+        let on = self.measure_file_systems(hooks)?;
         let started = Instant::now();
         let (data, further) = self.make(hooks)?;
         let bench = Bench::new(data, self.keep_caches, hooks)?;
@@ -238,8 +236,7 @@ impl Study for ManySmallFiles {
             round: Duration::ZERO,
             further,
             further_round: Duration::ZERO,
-            file_systems,
-            on_file_systems,
+            on,
             returned: Fingerprint::default(),
         })
     }
@@ -267,7 +264,7 @@ impl Study for ManySmallFiles {
         hooks.note("Comparing what was read");
         state.returned = state.bench.compare(&mut state.ways, hooks)?;
         state.further.compare(&state.bench.data, state.returned, hooks)?;
-        if let Some((sample, found)) = state.on_file_systems {
+        if let Some((sample, found)) = state.on.returned {
             let is_same = sample != self.sample || found == state.returned;
             ensure!(is_same, "what was read differs: {found:?} on file systems, else {:?}", state.returned);
         }
@@ -291,7 +288,8 @@ impl Study for ManySmallFiles {
     }
 
     fn conclude(&self, state: State) -> anyhow::Result<Findings> {
-        let State { bench, ways, best, returned, further, file_systems, .. } = state;
+        let State { bench, ways, best, returned, further, on, .. } = state;
+        let file_systems = on.file_systems;
         let parallel = Reader::Files { threads: best };
         let (rows, further_rows) = (rows(&ways)?, further.rows()?);
         let row = |reader| rows.iter().find(|row| row.reader == reader).context("a way was not measured");
@@ -474,16 +472,10 @@ impl ManySmallFiles {
         }
     }
 
-    /// The file systems that were asked for, and what was read on them.
-    fn measure_file_systems(
-        &self,
-        hooks: &dyn Hooks,
-    ) -> anyhow::Result<(Vec<OnFileSystem>, Option<(Sample, Fingerprint)>)> {
+    fn measure_file_systems(&self, hooks: &dyn Hooks) -> anyhow::Result<OnFound> {
         let kinds = on::check(&self.on, self.sample)?;
         let cold = cold_of(self.keep_caches);
-        let mut bench = OnBench::new(&self.work, self.sample, self.runs, &cold, hooks);
-        let found = bench.measure(&kinds)?;
-        Ok((found, bench.returned()))
+        OnBench::new(&self.work, self.sample, self.runs, &cold, hooks).measure(&kinds)
     }
 
     /// The tree, the plain file and the pack, and what the sample has beside; data of an earlier run

@@ -38,10 +38,10 @@ pub(super) fn make_tree(
     for directory in [&own, &others] {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
-    let is_rewritten = |number: u64| number % REWRITTEN == 0;
+    let is_rewritten = |number: u64| number.is_multiple_of(REWRITTEN);
     write(&[&own, &others], sample, |_| true, &before_each)?;
     remove(&own, sample, is_rewritten, &before_each)?;
-    remove(&others, sample, |number| number % LEFT != 0, &before_each)?;
+    remove(&others, sample, |number| !number.is_multiple_of(LEFT), &before_each)?;
     sample::sync(&partial)?;
     write(&[&own], sample, is_rewritten, &before_each)?;
     sample::remove(&others)?;
@@ -59,7 +59,7 @@ fn write(
 ) -> anyhow::Result<()> {
     let (mut data, mut record) = (Vec::new(), Vec::new());
     let part = sample.files.div_ceil(PARTS).max(1);
-    for (turn, number) in (1..).zip(shuffled(sample.files)) {
+    for (turn, number) in (1_u64..).zip(shuffled(sample.files)) {
         if wanted(number) {
             before_each()?;
             numbered::record(number, sample.size, &mut data, &mut record)?;
@@ -67,7 +67,7 @@ fn write(
                 numbered::write_file(&tree.join(numbered::path_of(number, sample.files)), &record)?;
             }
         }
-        if turn % part == 0 || turn == sample.files {
+        if turn.is_multiple_of(part) || turn == sample.files {
             trees.first().map_or(Ok(()), |tree| sample::sync(tree))?;
         }
     }

@@ -100,11 +100,11 @@ impl Java {
     ) -> anyhow::Result<JavaRead> {
         let files = data.numbered.context("the files have no numbers")?;
         match reads {
-            JavaReads::OneFile => self.run(how, "one", &[data.plain.clone()]),
+            JavaReads::OneFile => self.run(how, "one", std::slice::from_ref(&data.plain)),
             JavaReads::Files => {
                 let data_len = record_bytes.saturating_sub(numbered::HEAD_LEN);
                 let numbers = [files, data_len].map(|number| PathBuf::from(number.to_string()));
-                self.run(how, "files", &[&[data.tree.clone()][..], &numbers].concat())
+                self.run(how, "files", &[std::slice::from_ref(&data.tree), &numbers].concat())
             }
         }
     }

@@ -125,6 +125,15 @@ fn sample_of(sample: Sample) -> Sample {
     Sample { files: sample.files.min(RECORDS_MAX / both_forms_bytes(sample)), ..sample }
 }
 
+/// What was found on all file systems.
+#[derive(Debug)]
+pub(super) struct OnFound {
+    /// Those that were asked for.
+    pub(super) file_systems: Vec<OnFileSystem>,
+    /// What was read on those that were measured, and of which sample.
+    pub(super) returned: Option<(Sample, Fingerprint)>,
+}
+
 /// What all file systems have in common.
 pub(super) struct OnBench<'a> {
     work: &'a Path,
@@ -152,7 +161,7 @@ impl<'a> OnBench<'a> {
     /// # Errors
     /// Returns an error if writing or reading on one that is to be had fails, if records differ, or
     /// the error of [`Hooks::check`].
-    pub(super) fn measure(&mut self, kinds: &[FileSystem]) -> anyhow::Result<Vec<OnFileSystem>> {
+    pub(super) fn measure(mut self, kinds: &[FileSystem]) -> anyhow::Result<OnFound> {
         remove_left(self.work)?;
         let mut all = Vec::new();
         for kind in kinds {
@@ -167,13 +176,8 @@ impl<'a> OnBench<'a> {
             };
             all.push(OnFileSystem { name: kind.name, measured, not_had });
         }
-        Ok(all)
-    }
-
-    /// What the records of the file systems are, if any was measured, for a comparison with others
-    /// of the same sample.
-    pub(super) fn returned(&self) -> Option<(Sample, Fingerprint)> {
-        self.returned.map(|returned| (self.sample, returned))
+        let returned = self.returned.map(|returned| (self.sample, returned));
+        Ok(OnFound { file_systems: all, returned })
     }
 
     /// One of them. `Err` within says why it is not to be had.
