@@ -478,8 +478,8 @@ impl ManySmallFiles {
         OnBench::new(&self.work, self.sample, self.runs, &cold, hooks).measure(&kinds)
     }
 
-    /// The tree, the plain file and the pack, and what the sample has beside; data of an earlier run
-    /// is kept.
+    /// The tree, the plain file and the pack, and what the sample has beside; data of an earlier
+    /// run is kept.
     fn make(&self, hooks: &dyn Hooks) -> anyhow::Result<(Data, Option<FurtherData>)> {
         let work = &self.work;
         let Some(tree) = &self.tree else {

@@ -149,7 +149,8 @@ pub(super) fn write(
     fs::rename(&partial, path).with_context(context)
 }
 
-/// Opens a file, and says what the kernel is to expect; without advice nothing is said, as published.
+/// Opens a file, and says what the kernel is to expect; without advice nothing is said, as
+/// published.
 fn open(path: &Path, advice: Advice) -> io::Result<File> {
     let file = File::open(path)?;
     if advice != Advice::Normal {

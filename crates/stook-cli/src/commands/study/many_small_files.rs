@@ -36,9 +36,9 @@ pub(super) struct Args {
     /// Bytes of each file of the sample
     #[arg(long, value_name = "SIZE", default_value = "20000", conflicts_with = "dir", value_parser = super::parse_size)]
     size: u64,
-    /// File systems to measure as well, as root: some of ext4, xfs, btrfs, vfat, exfat, ntfs, ntfs3,
-    /// or `all` for those but exfat and ntfs3. Each is made in a file below --work, one at a time;
-    /// what is not to be had is said
+    /// File systems to measure as well, as root: some of ext4, xfs, btrfs, vfat, exfat, ntfs and
+    /// ntfs3, or `all` for those but exfat and ntfs3. Each is made in a file below --work, one at a
+    /// time; what is not to be had is said
     #[arg(long, value_name = "FS", value_delimiter = ',', conflicts_with = "dir")]
     on: Vec<String>,
     /// Rounds of the comparison [default: 3, or fewer so that it takes about two minutes]

@@ -119,7 +119,8 @@ impl Java {
 
 impl Drop for Java {
     fn drop(&mut self) {
-        // Only this run has a use for it. What stays is replaced by the next, and --clean removes it.
+        // Only this run has a use for it. What stays is replaced by the next, and --clean removes
+        // it.
         let _ = sample::remove(&self.directory);
     }
 }
