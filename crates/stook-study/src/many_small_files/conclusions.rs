@@ -336,11 +336,8 @@ fn skipped(found: &Found) -> Judgement {
         let why = format!("Processors worked too briefly to be counted ({other_cpu:.2} s); {time}.");
         return not_measured(why);
     }
-    let figures = format!(
-        "{:.2} times the processor time ({cpu:.2} and {other_cpu:.2} s); {time}, because the device reads it all \
-         the same.",
-        cpu / other_cpu
-    );
+    let figures =
+        format!("{:.2} times the processor time ({cpu:.2} and {other_cpu:.2} s); {time}.", cpu / other_cpu);
     (Verdict::of(cpu / other_cpu > NOTICEABLE), figures)
 }
 
