@@ -42,6 +42,8 @@ pub struct All {
     pub size_bytes: u64,
     /// How long each cell of the SSD is measured in each round.
     pub time_s: f64,
+    /// File systems on which small files are measured as well, by the names of `--on`.
+    pub on: Vec<String>,
     /// The Python in which stook and svfsc are looked for.
     pub python: String,
     /// Whether the caches of other programs are left alone.
@@ -149,6 +151,7 @@ impl All {
         if self.size_bytes == 0 {
             return Err(OptionError::new("--size: no data is made of 0 bytes").into());
         }
+        self.many_small_files().check_on()?;
         // A copy beside its source is the most that a study makes of it.
         check_space(&self.work, self.size_bytes.saturating_mul(2)).context("data of --size does not fit")?;
         prepare_out(out)?;
@@ -190,6 +193,7 @@ impl All {
             sample: Sample { files, ..SMALL_FILES },
             runs: None,
             keep_caches: self.keep_caches,
+            on: self.on.clone(),
         }
     }
 

@@ -207,11 +207,17 @@ pub struct Cleaned {
 }
 
 /// Removes the files that were made in a work directory, then the directory itself; `None` if there
-/// is none. `ours` decides by name whether an entry was made by us.
+/// is none. `ours` decides by name whether an entry was made by us; `before` is called before
+/// anything is removed.
 ///
 /// # Errors
-/// Returns an error if it does not have the marker, or something cannot be removed.
-pub fn clean(work: &Path, ours: impl Fn(&OsStr) -> bool) -> anyhow::Result<Option<Cleaned>> {
+/// Returns an error if it does not have the marker, or something cannot be removed, or that of
+/// `before`.
+pub fn clean(
+    work: &Path,
+    ours: impl Fn(&OsStr) -> bool,
+    before: impl FnOnce(&Path) -> anyhow::Result<()>,
+) -> anyhow::Result<Option<Cleaned>> {
     let work = match work.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.with_context(|| format!("cannot look at {}", work.display()))?,
@@ -223,6 +229,7 @@ pub fn clean(work: &Path, ours: impl Fn(&OsStr) -> bool) -> anyhow::Result<Optio
             work.display()
         );
     }
+    before(&work)?;
     let mut cleaned = Cleaned::default();
     let context = || format!("cannot list {}", work.display());
     for entry in fs::read_dir(&work).with_context(context)? {
@@ -374,7 +381,7 @@ mod tests {
     fn only_a_directory_with_the_marker_is_used_and_removed() {
         let parent = tempfile::tempdir().unwrap();
         let work = parent.path().join("work");
-        let clean = |work| clean(work, |name| name == "data" || name == "out");
+        let clean = |work| clean(work, |name| name == "data" || name == "out", |_| Ok(()));
         assert_eq!(clean(&work).unwrap(), None);
         fs::create_dir(&work).unwrap();
         fs::write(work.join("precious"), "x").unwrap();

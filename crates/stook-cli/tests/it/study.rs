@@ -54,6 +54,23 @@ fn assert_whole(study: &Value, runs: usize, records: u64, bytes: u64) {
     }
 }
 
+/// What has rounds of its own was measured, each after what it is compared with; Java where it is
+/// installed.
+fn assert_further(study: &Value, is_sample: bool) {
+    let data = &study["data"];
+    let rows = data["further"].as_array().unwrap();
+    let java = usize::from(!data["method"]["java"].is_null());
+    assert_eq!(rows.len(), if is_sample { 11 + 2 * java } else { 3 });
+    let left_out = data["left_out"].as_array().unwrap();
+    assert_eq!(left_out.len(), if is_sample { 1 - java } else { 1 });
+    assert!(left_out.iter().all(|left| !left["because"].as_str().unwrap().is_empty()), "{left_out:?}");
+    for row in rows {
+        assert!(row["seconds"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["against"].is_null(), row["times"].is_null(), "{row}");
+        assert_eq!(&row["runs"].as_array().unwrap().len(), &data["method"]["further_runs"], "{row}");
+    }
+}
+
 /// Nothing is loaded from anywhere, and the figures are in it.
 fn assert_self_contained(page: &str, study: &Value) {
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "{page}");
@@ -87,12 +104,17 @@ fn a_sample_is_made_measured_and_reported() {
         "ext4, 50K files",
         "63.381 sec",
         "The pack loads ",
+        "Plain file, without read-ahead",
+        "Plain file, by another program after this one",
+        "Plain file with history, history skipped",
+        "Files of an aged tree",
     ] {
         assert!(stdout.contains(line), "{line}: {stdout}");
     }
     let written = result(&place);
     documented("study", &written);
     assert_whole(&written, 1, 120, 120 * 3008);
+    assert_further(&written, true);
     assert_self_contained(&fs::read_to_string(place.path("out/study.html")).unwrap(), &written);
     assert_eq!(names(&place.path("out")), ["study.html", "study.json"]);
 }
@@ -103,6 +125,8 @@ fn what_was_made_is_kept_for_the_next_run() {
     assert_eq!(study(&place, SMALL).0, 0);
     let first = result(&place);
     let made = [
+        "120x3000-numbered.aged",
+        "120x3000-numbered.history",
         "120x3000-numbered.plain",
         "120x3000-numbered.stook",
         "120x3000-numbered.tree",
@@ -160,6 +184,7 @@ fn a_tree_of_ones_own_is_measured_and_stays_as_it_was() {
     let written = result(&place);
     documented("study", &written);
     assert_whole(&written, 1, records, bytes);
+    assert_further(&written, false);
     let path = stook::report::json::base64(tree.as_os_str().as_bytes());
     assert_eq!(written["data"]["method"]["tree_b64"], path);
     assert_self_contained(&fs::read_to_string(place.path("out/study.html")).unwrap(), &written);
@@ -269,6 +294,9 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
         (&["--dir", "tree", "--runs", "0"], 2, "--runs"),
         (&["--files", "0"], 2, "--files"),
         (&["--size", "much"], 2, "--size"),
+        (&["--on", "ext4,nonsense"], 2, "--on: no file system “nonsense” is known"),
+        (&["--on", "ext4,"], 2, "--on: no file system “” is known"),
+        (&["--dir", "tree", "--on", "ext4"], 2, "--on"),
     ] {
         let mut command = stook(["study", "many-small-files", "--keep-caches"]);
         // An option that is given twice is an error of its own.

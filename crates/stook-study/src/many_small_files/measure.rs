@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use stook::report::stats::{PairedRatio, Summary};
+use stook::device::DeviceMeter;
+use stook::report::stats::{PairedRatio, Summary, median};
 use stook::report::units;
 
 use super::readers::{Amount, Data, LARGE_BUFFER_LEN, Reader, read_plain};
@@ -18,29 +19,66 @@ use crate::meter::Taken;
 const READERS: [usize; 4] = [8, 32, 64, 128];
 
 /// Memory touched before every measurement, over the bytes of the records.
-const MEMORY_OVER_BYTES: u64 = 512 << 20;
+pub(super) const MEMORY_OVER_BYTES: u64 = 512 << 20;
 
 /// Requested confidence; few rounds give less, and the result states it.
-const CONFIDENCE: f64 = 0.95;
+pub(super) const CONFIDENCE: f64 = 0.95;
+
+/// What reading once took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Cost {
+    pub(super) taken: Taken,
+    /// What the devices below read meanwhile, for all programs; `None` where nobody counts.
+    pub(super) device_read_bytes: Option<u64>,
+}
+
+impl Cost {
+    /// That of reading what lies at `path`.
+    ///
+    /// # Errors
+    /// Returns the errors of `read`.
+    pub(super) fn of<T>(
+        path: &Path,
+        read: impl FnOnce() -> anyhow::Result<(Taken, T)>,
+    ) -> anyhow::Result<(Self, T)> {
+        // What cannot be counted here is said once, in the method.
+        let meter = DeviceMeter::start(path).ok();
+        let (taken, value) = read()?;
+        let used = meter.and_then(|meter| meter.used());
+        Ok((Self { taken, device_read_bytes: used.map(|used| used.read_bytes) }, value))
+    }
+}
+
+/// The median of what devices read, where it was counted every time.
+pub(super) fn device_read_bytes(costs: &[Cost]) -> anyhow::Result<Option<u64>> {
+    let all: Option<Vec<f64>> = costs.iter().map(|cost| Some(cost.device_read_bytes? as f64)).collect();
+    all.map(|all| Ok(median(&all)? as u64)).transpose()
+}
+
+/// Bytes read at the device ÷ bytes asked for.
+pub(super) fn amplification(device_bytes: Option<u64>, bytes: u64) -> Option<f64> {
+    device_bytes.filter(|_| bytes > 0).map(|read| read as f64 / bytes as f64)
+}
 
 /// A way of reading, while it is measured.
 pub(super) struct Way {
     /// `None` for the limit.
     pub(super) reader: Option<Reader>,
     pub(super) label: String,
-    pub(super) runs: Vec<Taken>,
+    pub(super) costs: Vec<Cost>,
     bytes: u64,
     returned: Option<Fingerprint>,
 }
 
 impl Way {
     pub(super) fn seconds(&self) -> Vec<f64> {
-        self.runs.iter().map(|run| run.seconds).collect()
+        self.costs.iter().map(|cost| cost.taken.seconds).collect()
     }
 
     pub(super) fn row(&self, files: &[f64], limit: &[f64]) -> anyhow::Result<Row> {
         let seconds = self.seconds();
         let summary = Summary::of(&seconds)?;
+        let device_bytes = device_read_bytes(&self.costs)?;
         let reads_the_pack =
             !matches!(self.reader, Some(Reader::Files { .. } | Reader::Numbered | Reader::Plain { .. }));
         Ok(Row {
@@ -54,9 +92,19 @@ impl Way {
                 true => Some(PairedRatio::of(limit, &seconds, CONFIDENCE)?),
                 false => None,
             },
+            device_read_bytes: device_bytes,
+            read_amplification: amplification(device_bytes, self.bytes),
             summary,
-            runs: self.runs.clone(),
+            runs: self.costs.iter().map(|cost| cost.taken).collect(),
         })
+    }
+}
+
+/// How caches are emptied.
+pub(super) fn cold_of(keep_caches: bool) -> Cold {
+    match keep_caches {
+        true => Cold::Files("they were to be left alone".to_owned()),
+        false => Cold::detect(),
     }
 }
 
@@ -66,6 +114,8 @@ pub(super) struct Bench {
     pub(super) cold: Cold,
     pub(super) expected: Amount,
     pub(super) pack_bytes: u64,
+    /// Why what devices read is not known.
+    pub(super) uncounted: Option<String>,
     segments: Vec<PathBuf>,
     with_fio: bool,
 }
@@ -80,18 +130,21 @@ impl Bench {
                 std::fs::metadata(file).with_context(|| format!("cannot look at {}", file.display()))?.len();
         }
         let (records, bytes) = read_plain(&data, LARGE_BUFFER_LEN, |_, _, _| {})?;
-        let cold = match keep_caches {
-            true => Cold::Files("they were to be left alone".to_owned()),
-            false => Cold::detect(),
-        };
+        let cold = cold_of(keep_caches);
         if let Cold::Files(_) = cold {
             hooks.note(&cold.describe());
         }
         let with_fio = Fio::version().is_some() && Fio::SEQUENTIAL.run(&segments).is_ok();
-        Ok(Self { data, cold, expected: Amount { records, bytes }, pack_bytes, segments, with_fio })
+        let uncounted = DeviceMeter::start(&data.plain).err().map(|error| stook::error::chain(&error));
+        let expected = Amount { records, bytes };
+        Ok(Self { data, cold, expected, pack_bytes, uncounted, segments, with_fio })
     }
 
-    fn prepare(&self, path: &Path, hooks: &dyn Hooks) -> anyhow::Result<()> {
+    /// Empties caches of what is read next.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Cold::prepare`], or that of [`Hooks::check`].
+    pub(super) fn prepare(&self, path: &Path, hooks: &dyn Hooks) -> anyhow::Result<()> {
         hooks.check()?;
         let paths = if path == self.data.pack { self.segments.clone() } else { vec![path.to_path_buf()] };
         self.cold.prepare(Next {
@@ -100,40 +153,47 @@ impl Bench {
         })
     }
 
-    fn read(&self, reader: Reader, hooks: &dyn Hooks) -> anyhow::Result<Taken> {
+    pub(super) fn read(&self, reader: Reader, hooks: &dyn Hooks) -> anyhow::Result<Cost> {
         self.prepare(reader.path(&self.data), hooks)?;
         self.read_again(reader)
     }
 
     /// The same without emptying any cache.
-    fn read_again(&self, reader: Reader) -> anyhow::Result<Taken> {
-        let (taken, amount) = reader.timed(&self.data)?;
+    fn read_again(&self, reader: Reader) -> anyhow::Result<Cost> {
+        let (cost, amount) = Cost::of(reader.path(&self.data), || reader.timed(&self.data))?;
+        self.expect(&reader.label(), amount)?;
+        Ok(cost)
+    }
+
+    /// Refuses another amount than there is.
+    pub(super) fn expect(&self, label: &str, amount: Amount) -> anyhow::Result<()> {
         if amount != self.expected {
             bail!(
                 "{} returned {} records with {} bytes, there are {} with {}: the tree has changed, or a reader is wrong",
-                reader.label(),
+                label,
                 amount.records,
                 amount.bytes,
                 self.expected.records,
                 self.expected.bytes
             );
         }
-        Ok(taken)
+        Ok(())
     }
 
-    fn limit(&self, hooks: &dyn Hooks) -> anyhow::Result<(Taken, Speed)> {
+    fn limit(&self, hooks: &dyn Hooks) -> anyhow::Result<(Cost, Speed)> {
         self.prepare(&self.data.pack, hooks)?;
         let (mut taken, speed) = Taken::by(|| limit::sequential(&self.segments, self.with_fio))?;
         // The start of the tool does not count.
         taken.seconds = speed.seconds_for(self.pack_bytes);
-        Ok((taken, speed))
+        // Two tools may have read all of it.
+        Ok((Cost { taken, device_read_bytes: None }, speed))
     }
 
     /// The number of readers that is fastest, and what each took.
     pub(super) fn best_readers(&self, hooks: &dyn Hooks) -> anyhow::Result<(usize, Vec<(usize, f64)>)> {
         let mut tried = Vec::new();
         for threads in READERS {
-            let taken = self.read(Reader::Files { threads }, hooks)?;
+            let taken = self.read(Reader::Files { threads }, hooks)?.taken;
             hooks.note(&format!("  {threads} readers at once: {:.2} s", taken.seconds));
             tried.push((threads, taken.seconds));
         }
@@ -145,23 +205,23 @@ impl Bench {
     pub(super) fn round(&self, ways: &mut [Way], hooks: &dyn Hooks) -> anyhow::Result<Taken> {
         let mut again = None;
         for way in ways {
-            let taken = match way.reader {
+            let cost = match way.reader {
                 Some(reader) => self.read(reader, hooks)?,
                 None => {
-                    let (taken, speed) = self.limit(hooks)?;
+                    let (cost, speed) = self.limit(hooks)?;
                     way.label = format!("{LIMIT}, {}", speed.tool);
-                    taken
+                    cost
                 }
             };
             hooks.note(&format!(
                 "  {}: {:.2} s, {}",
                 way.label,
-                taken.seconds,
-                units::rate(way.bytes as f64 / taken.seconds)
+                cost.taken.seconds,
+                units::rate(way.bytes as f64 / cost.taken.seconds)
             ));
-            way.runs.push(taken);
+            way.costs.push(cost);
             if way.reader == Some(PLAIN) {
-                again = Some(self.read_again(PLAIN)?);
+                again = Some(self.read_again(PLAIN)?.taken);
             }
         }
         again.context("the plain file was not read")
@@ -195,7 +255,7 @@ pub(super) fn ways(best: usize, bench: &Bench) -> Vec<Way> {
     let way = |reader: Reader| Way {
         reader: Some(reader),
         label: reader.label(),
-        runs: Vec::new(),
+        costs: Vec::new(),
         bytes,
         returned: None,
     };
@@ -206,7 +266,7 @@ pub(super) fn ways(best: usize, bench: &Bench) -> Vec<Way> {
         way(PLAIN),
         way(Reader::Plain { buffer_bytes: LARGE_BUFFER_LEN }),
         way(Reader::PackStream),
-        Way { reader: None, label: LIMIT.to_owned(), runs: Vec::new(), bytes: pack_bytes, returned: None },
+        Way { reader: None, label: LIMIT.to_owned(), costs: Vec::new(), bytes: pack_bytes, returned: None },
         way(Reader::PackMemory),
     ]);
     ways

@@ -3,23 +3,27 @@
 //!
 //! All ways of reading take their turn in every round, each after emptied caches, so that a device
 //! whose speed drifts does so for all of them; ratios are taken within rounds. What they return is
-//! compared once, outside of the measured time.
+//! compared once, outside of the measured time. What the document speaks of beside its table has
+//! rounds of its own after these; other file systems are measured before, each on a loop device.
 
 pub mod conclusions;
 mod frame;
+pub mod further;
 mod measure;
 mod numbered;
+pub mod on;
 mod page;
 pub mod plain;
 pub mod published;
 pub mod readers;
+mod tables;
 mod text;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::{Serialize, Serializer};
 use stook::pack::{OpenOptions, Pack};
 use stook::report::json::TextOrBytes;
@@ -28,7 +32,9 @@ use stook::report::stats::{PairedRatio, Summary, median};
 use stook::report::units;
 
 use self::conclusions::Found;
-use self::measure::{Bench, Way, ways};
+use self::further::{Further, FurtherData, FurtherRow, JAVA_DIR, NotMeasured};
+use self::measure::{Bench, Way, cold_of, ways};
+use self::on::{OnBench, OnFileSystem, OnFound};
 use self::readers::{Data, PUBLISHED_BUFFER_LEN, Reader};
 use crate::digest::Fingerprint;
 use crate::environment::Environment;
@@ -43,6 +49,9 @@ const RUNS: usize = 3;
 
 /// Then no round is begun that would end later than this after the start.
 const TIME_MAX: Duration = Duration::from_secs(105);
+
+/// The same for the rounds after these, of which the first is always measured.
+const FURTHER_TIME_MAX: Duration = Duration::from_secs(150);
 
 /// The reader of the published study.
 const PLAIN: Reader = Reader::Plain { buffer_bytes: PUBLISHED_BUFFER_LEN };
@@ -66,6 +75,8 @@ pub struct ManySmallFiles {
     pub runs: Option<usize>,
     /// Whether the caches of other programs are left alone, even where they could be emptied.
     pub keep_caches: bool,
+    /// File systems that are made for it, by the names of `--on`; only root may.
+    pub on: Vec<String>,
 }
 
 /// What was found, as it is in `study.json` under `data`.
@@ -76,6 +87,12 @@ pub struct Findings {
     pub verdict: String,
     /// The measurements, the limit last.
     pub rows: Vec<Row>,
+    /// What was measured in rounds of its own.
+    pub further: Vec<FurtherRow>,
+    /// What of that was not measured.
+    pub left_out: Vec<NotMeasured>,
+    /// The file systems that were asked for.
+    pub file_systems: Vec<OnFileSystem>,
     /// The figures that the published conclusions are judged by.
     #[serde(skip)]
     pub found: Found,
@@ -101,6 +118,12 @@ pub struct Method {
     pub limit_tool: String,
     /// Rounds.
     pub runs: usize,
+    /// Rounds of what has rounds of its own.
+    pub further_runs: usize,
+    /// Why what devices read is not known; `None` where it is.
+    pub uncounted: Option<String>,
+    /// What Java calls itself, where it was measured.
+    pub java: Option<String>,
     /// The tree: `tree`, or `tree_b64` where its path is not UTF-8.
     #[serde(flatten, serialize_with = "as_text_or_bytes")]
     pub tree: PathBuf,
@@ -133,6 +156,11 @@ pub struct Row {
     /// The share of the limit's speed that it reaches, 0 to 1, if it reads the same data as the
     /// limit.
     pub share_of_limit: Option<PairedRatio>,
+    /// What the devices below read, for all programs: median of all rounds, bytes. `None` where
+    /// that is not known, and of the limit.
+    pub device_read_bytes: Option<u64>,
+    /// That ÷ the bytes that were asked for.
+    pub read_amplification: Option<f64>,
     /// All times.
     pub summary: Summary,
     /// Every round.
@@ -149,7 +177,21 @@ pub struct State {
     plain_again_s: Vec<f64>,
     /// The time of the last round.
     round: Duration,
+    further: Further,
+    further_round: Duration,
+    on: OnFound,
     returned: Fingerprint,
+}
+
+/// What is measured next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A round of the comparison.
+    Round,
+    /// A round of what has its own.
+    Further,
+    /// Nothing.
+    Done,
 }
 
 impl Study for ManySmallFiles {
@@ -161,18 +203,27 @@ impl Study for ManySmallFiles {
 
     fn check(&self) -> anyhow::Result<()> {
         match &self.tree {
+            Some(_) if !self.on.is_empty() => {
+                Err(OptionError::new("--on puts the sample on file systems, and not what --dir names").into())
+            }
             Some(tree) => check_given(tree, &self.work),
             None => {
                 numbered::check(self.sample)?;
-                sample::check_space(&self.work, self.planned().1)
+                let on = on::check(&self.on, self.sample)?;
+                let on_bytes = if on.is_empty() { 0 } else { on::space_bytes(self.sample) };
+                sample::check_space(&self.work, self.planned().needed_bytes.saturating_add(on_bytes))
                     .context("the sample of --files of --size does not fit")
             }
         }
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
+        sample::prepare_work(&self.work)?;
+        let on = self.measure_file_systems(hooks)?;
         let started = Instant::now();
-        let bench = Bench::new(self.make(hooks)?, self.keep_caches, hooks)?;
+        let (data, further) = self.make(hooks)?;
+        let bench = Bench::new(data, self.keep_caches, hooks)?;
+        let further = Further::new(further, &self.work, hooks)?;
         hooks.note("Looking for the best number of readers");
         let (best, readers_tried) = bench.best_readers(hooks)?;
         Ok(State {
@@ -183,40 +234,64 @@ impl Study for ManySmallFiles {
             readers_tried,
             plain_again_s: Vec::new(),
             round: Duration::ZERO,
+            further,
+            further_round: Duration::ZERO,
+            on,
             returned: Fingerprint::default(),
         })
     }
 
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
         let began = Instant::now();
-        let number = state.plain_again_s.len() + 1;
-        hooks.note(&format!("Round {number} of {}", self.runs.unwrap_or(RUNS)));
-        state.plain_again_s.push(state.bench.round(&mut state.ways, hooks)?.seconds);
-        state.round = began.elapsed();
+        let runs = self.runs.unwrap_or(RUNS);
+        match self.stage(state) {
+            Stage::Round => {
+                hooks.note(&format!("Round {} of {runs}", state.plain_again_s.len() + 1));
+                state.plain_again_s.push(state.bench.round(&mut state.ways, hooks)?.seconds);
+                state.round = began.elapsed();
+            }
+            Stage::Further => {
+                hooks.note(&format!("Further round {} of {runs}", state.further.rounds() + 1));
+                state.further.round(&state.bench, hooks)?;
+                state.further_round = began.elapsed();
+            }
+            Stage::Done => {}
+        }
         Ok(())
     }
 
     fn check_bytes(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
         hooks.note("Comparing what was read");
         state.returned = state.bench.compare(&mut state.ways, hooks)?;
+        state.further.compare(&state.bench.data, state.returned, hooks)?;
+        if let Some((sample, found)) = state.on.returned {
+            let is_same = sample != self.sample || found == state.returned;
+            ensure!(is_same, "what was read differs: {found:?} on file systems, else {:?}", state.returned);
+        }
         Ok(())
     }
 
     fn wants_round(&self, state: &State, hooks: &dyn Hooks) -> bool {
-        if state.plain_again_s.len() >= self.runs.unwrap_or(RUNS) {
-            return false;
+        let stage = self.stage(state);
+        let (rounds, further) = (state.plain_again_s.len(), state.further.rounds());
+        let runs = self.runs.unwrap_or(RUNS);
+        let is_cut = match stage {
+            Stage::Round => false,
+            Stage::Further => rounds < runs && further == 0,
+            Stage::Done => further < runs,
+        };
+        if is_cut {
+            let most = if stage == Stage::Further { TIME_MAX } else { FURTHER_TIME_MAX };
+            hooks.note(&format!("No more of these rounds: they would take longer than {} s", most.as_secs()));
         }
-        let is_late = self.runs.is_none() && state.started.elapsed() + state.round > TIME_MAX;
-        if is_late {
-            hooks.note(&format!("No further round: it would take longer than {} s", TIME_MAX.as_secs()));
-        }
-        !is_late
+        stage != Stage::Done
     }
 
     fn conclude(&self, state: State) -> anyhow::Result<Findings> {
-        let State { bench, ways, best, returned, .. } = state;
+        let State { bench, ways, best, returned, further, on, .. } = state;
+        let file_systems = on.file_systems;
         let parallel = Reader::Files { threads: best };
-        let rows = rows(&ways)?;
+        let (rows, further_rows) = (rows(&ways)?, further.rows()?);
         let row = |reader| rows.iter().find(|row| row.reader == reader).context("a way was not measured");
         let plain = row(Some(PLAIN))?;
         let cpu_s = |taken: &Taken| taken.user_cpu_s + taken.system_cpu_s;
@@ -231,12 +306,20 @@ impl Study for ManySmallFiles {
             plain_again_s: median(&state.plain_again_s)?,
             pack_s: row(Some(Reader::PackStream))?.seconds,
             plain_of_limit: plain.bytes_per_s / row(None)?.bytes_per_s,
+            files_amplification: row(Some(Reader::Numbered))
+                .or_else(|_| row(Some(FILES)))?
+                .read_amplification,
+            further: further_rows.iter().map(Into::into).collect(),
+            file_systems: file_systems.iter().map(Into::into).collect(),
         };
         let method = Method {
             caches_dropped: bench.cold.is_complete(),
             cold: bench.cold.describe(),
             limit_tool: row(None)?.label.trim_start_matches(&format!("{LIMIT}, ")).to_owned(),
             runs: state.plain_again_s.len(),
+            further_runs: further.rounds(),
+            uncounted: bench.uncounted.clone(),
+            java: further.java_version().map(str::to_owned),
             tree: bench.data.tree.clone(),
             data: self.describe(returned),
             pack_bytes: bench.pack_bytes,
@@ -249,6 +332,9 @@ impl Study for ManySmallFiles {
             method,
             environment: Environment::of(&self.work),
             rows,
+            further: further_rows,
+            left_out: further.left_out,
+            file_systems,
         })
     }
 
@@ -307,7 +393,7 @@ fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// Returns an error if it was not made by a study, or something cannot be removed.
 pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
-    sample::clean(work, makes)
+    sample::clean(work, makes, on::remove_left)
 }
 
 /// Whether something in a work directory has a name that this study uses: data, and results if they
@@ -315,6 +401,9 @@ pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
 fn makes(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let name = name.strip_suffix(".partial").unwrap_or(name);
+    if name == JAVA_DIR || on::is_part(name) {
+        return true;
+    }
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // Those of versions that had another sample, too.
     let sample = |stem: &str| {
@@ -323,12 +412,20 @@ fn makes(name: &OsStr) -> bool {
     };
     match name.rsplit_once('.') {
         Some(("study", "json" | "html")) | Some(("given", "plain" | "stook")) => true,
-        Some((stem, "tree" | "plain" | "stook")) => sample(stem),
+        Some((stem, "tree" | "plain" | "stook" | "aged" | "history" | "written")) => sample(stem),
         _ => false,
     }
 }
 
 impl ManySmallFiles {
+    /// Refuses file systems that are not known, or that this user may not make.
+    ///
+    /// # Errors
+    /// Returns an error that names `--on`.
+    pub(crate) fn check_on(&self) -> Result<(), OptionError> {
+        on::check(&self.on, self.sample).map(drop)
+    }
+
     /// The data that was read, in words.
     fn describe(&self, returned: Fingerprint) -> String {
         match &self.tree {
@@ -348,23 +445,46 @@ impl ManySmallFiles {
 
     /// The data that will be made for a sample, and the space that it takes in addition to existing
     /// data.
-    fn planned(&self) -> (Data, u64) {
+    fn planned(&self) -> Planned {
         let name = |kind: &str| self.work.join(format!("{}.{kind}", numbered::name(self.sample)));
         let numbered = Some(self.sample.files);
         let data = Data { tree: name("tree"), plain: name("plain"), pack: name("stook"), numbered };
+        let further = FurtherData::of(&self.work, self.sample);
         let missing = [&data.tree, &data.plain, &data.pack].into_iter().filter(|path| !path.exists()).count();
+        let bytes =
+            self.sample.bytes().saturating_mul(missing as u64).saturating_add(further.missing_bytes());
         // A file system takes some more than the bytes of small files.
-        let needed = self.sample.bytes().saturating_mul(missing as u64).saturating_mul(5) / 4;
-        (data, needed)
+        Planned { data, further, needed_bytes: bytes.saturating_mul(5) / 4 }
     }
 
-    /// The tree, the plain file and the pack; data of an earlier run is kept.
-    fn make(&self, hooks: &dyn Hooks) -> anyhow::Result<Data> {
+    /// What is measured next; the first rounds always are.
+    fn stage(&self, state: &State) -> Stage {
+        let (rounds, further, runs) =
+            (state.plain_again_s.len(), state.further.rounds(), self.runs.unwrap_or(RUNS));
+        let elapsed = state.started.elapsed();
+        let fits = |round: Duration, most: Duration| self.runs.is_some() || elapsed + round <= most;
+        if rounds == 0 || further == 0 && rounds < runs && fits(state.round, TIME_MAX) {
+            Stage::Round
+        } else if further == 0 || further < runs && fits(state.further_round, FURTHER_TIME_MAX) {
+            Stage::Further
+        } else {
+            Stage::Done
+        }
+    }
+
+    fn measure_file_systems(&self, hooks: &dyn Hooks) -> anyhow::Result<OnFound> {
+        let kinds = on::check(&self.on, self.sample)?;
+        let cold = cold_of(self.keep_caches);
+        OnBench::new(&self.work, self.sample, self.runs, &cold, hooks).measure(&kinds)
+    }
+
+    /// The tree, the plain file and the pack, and what the sample has beside; data of an earlier
+    /// run is kept.
+    fn make(&self, hooks: &dyn Hooks) -> anyhow::Result<(Data, Option<FurtherData>)> {
         let work = &self.work;
-        sample::prepare_work(work)?;
         let Some(tree) = &self.tree else {
-            let (sample, (data, needed)) = (self.sample, self.planned());
-            sample::check_space(work, needed)?;
+            let (sample, Planned { data, further, needed_bytes }) = (self.sample, self.planned());
+            sample::check_space(work, needed_bytes)?;
             if !data.tree.exists() {
                 hooks.note(&format!(
                     "Making {} files of {} bytes in {}",
@@ -379,7 +499,8 @@ impl ManySmallFiles {
                 numbered::write(&data.plain, sample, || hooks.check())?;
             }
             make_rest(&data, hooks)?;
-            return Ok(data);
+            further.make(hooks)?;
+            return Ok((data, Some(further)));
         };
         let (plain, pack) = (work.join("given.plain"), work.join("given.stook"));
         let data = Data { tree: tree.clone(), plain, pack, numbered: None };
@@ -388,8 +509,16 @@ impl ManySmallFiles {
         sample::remove(&data.pack)?;
         sample::check_space(work, sample::count(tree)?.bytes.saturating_mul(2).saturating_mul(11) / 10)?;
         make_rest(&data, hooks)?;
-        Ok(data)
+        Ok((data, None))
     }
+}
+
+/// What is made of a sample.
+struct Planned {
+    data: Data,
+    further: FurtherData,
+    /// Bytes of what is not there yet.
+    needed_bytes: u64,
 }
 
 fn make_rest(data: &Data, hooks: &dyn Hooks) -> anyhow::Result<()> {
@@ -416,14 +545,30 @@ mod tests {
             "50000x20000-numbered.tree",
             "1x0.plain",
             "1x0.stook.partial",
+            "50000x20000-numbered.aged.partial",
+            "50000x20000-numbered.history",
+            "50000x20000-numbered.written",
+            "java",
+            "on-vfat.image",
+            "on-vfat.mounted",
             "given.stook",
             "study.html",
             "study.json.partial",
         ] {
             assert!(makes(OsStr::new(name)), "{name}");
         }
-        for name in ["given.tree", "photos.stook", "x.tree", "1x.tree", "study.txt", "notes", ".partial", ""]
-        {
+        for name in [
+            "given.tree",
+            "photos.stook",
+            "x.tree",
+            "1x.tree",
+            "study.txt",
+            "notes",
+            ".partial",
+            "",
+            "x.aged",
+            "on.image",
+        ] {
             assert!(!makes(OsStr::new(name)), "{name}");
         }
     }

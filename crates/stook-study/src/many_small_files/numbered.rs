@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, bail, ensure};
+use rustix::fs::{Advice, fadvise};
 
 use crate::sample::{self, Sample};
 
@@ -59,7 +60,7 @@ pub(super) fn path_of(number: u64, files: u64) -> String {
 }
 
 /// A record, in a buffer that is used again.
-fn record(number: u64, size: u64, data: &mut Vec<u8>, record: &mut Vec<u8>) -> anyhow::Result<()> {
+pub(super) fn record(number: u64, size: u64, data: &mut Vec<u8>, record: &mut Vec<u8>) -> anyhow::Result<()> {
     record.clear();
     record.extend_from_slice(&u32::try_from(number)?.to_be_bytes());
     record.extend_from_slice(&u32::try_from(size)?.to_be_bytes());
@@ -117,7 +118,7 @@ pub(super) fn make_tree(
     fs::rename(&partial, tree).with_context(|| format!("cannot rename {}", partial.display()))
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let context = || format!("cannot write {}", path.display());
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).with_context(context)?;
@@ -148,9 +149,19 @@ pub(super) fn write(
     fs::rename(&partial, path).with_context(context)
 }
 
+/// Opens a file, and says what the kernel is to expect; without advice nothing is said, as
+/// published.
+fn open(path: &Path, advice: Advice) -> io::Result<File> {
+    let file = File::open(path)?;
+    if advice != Advice::Normal {
+        fadvise(&file, 0, None, advice)?;
+    }
+    Ok(file)
+}
+
 /// Reads a composite file from beginning to end with reads of `buffer_len` bytes, and passes on its
 /// records: the path of the file that has the same, and all bytes. Returns how many records and
-/// bytes there were.
+/// bytes there were. The advice is what the kernel is to expect.
 ///
 /// # Errors
 /// Returns an error if reading fails, or the file ends within a record.
@@ -158,10 +169,11 @@ pub(super) fn read(
     path: &Path,
     files: u64,
     buffer_len: usize,
+    advice: Advice,
     mut take: impl FnMut(&[u8], u64, &[u8]),
 ) -> anyhow::Result<(u64, u64)> {
     let context = || format!("cannot read {}", path.display());
-    let file = File::open(path).with_context(context)?;
+    let file = open(path, advice).with_context(context)?;
     let mut left = file.metadata().with_context(context)?.len();
     let mut input = BufReader::with_capacity(buffer_len, file);
     let (mut body, mut records, mut bytes) = (Vec::new(), 0, 0);
@@ -193,13 +205,15 @@ fn head_of(record: &[u8]) -> anyhow::Result<(u32, u32)> {
 }
 
 /// Opens the files of a tree by their numbers, one after the other, and reads each whole, with a
-/// buffer of its length, as the published program does.
+/// buffer of its length, as the published program does. The advice is what the kernel is to expect
+/// of each.
 ///
 /// # Errors
 /// Returns an error if one cannot be read, or is not the record of its number.
 pub(super) fn read_files(
     tree: &Path,
     files: u64,
+    advice: Advice,
     take: impl Fn(&[u8], u64, &[u8]),
 ) -> anyhow::Result<(u64, u64)> {
     let (mut record, mut bytes) = (Vec::new(), 0);
@@ -207,7 +221,7 @@ pub(super) fn read_files(
         let key = path_of(number, files);
         let path: PathBuf = tree.join(&key);
         let context = || format!("cannot read {}", path.display());
-        let mut file = File::open(&path).with_context(context)?;
+        let mut file = open(&path, advice).with_context(context)?;
         let len = file.metadata().with_context(context)?.len();
         record.clear();
         record.reserve(usize::try_from(len)?);
@@ -252,16 +266,18 @@ mod tests {
             all.borrow_mut().push((key.to_vec(), bytes.to_vec()));
         };
         let amount = (123, 123 * (77 + HEAD_LEN));
-        assert_eq!(read(&plain, 123, 100, |key, _, bytes| keep(&one, key, bytes)).unwrap(), amount);
-        assert_eq!(read_files(&tree, 123, |key, _, bytes| keep(&many, key, bytes)).unwrap(), amount);
+        let found = read(&plain, 123, 100, Advice::Normal, |key, _, bytes| keep(&one, key, bytes));
+        assert_eq!(found.unwrap(), amount);
+        let found = read_files(&tree, 123, Advice::Random, |key, _, bytes| keep(&many, key, bytes));
+        assert_eq!(found.unwrap(), amount);
         assert_eq!(one, many);
         assert_eq!(one.borrow()[5].1[..8], [0, 0, 0, 5, 0, 0, 0, 77]);
         // What is cut off is no record.
         let bytes = fs::read(&plain).unwrap();
         fs::write(&plain, &bytes[..bytes.len() - 1]).unwrap();
-        assert!(read(&plain, 123, 100, |_, _, _| {}).is_err());
+        assert!(read(&plain, 123, 100, Advice::Normal, |_, _, _| {}).is_err());
         fs::write(tree.join("00/5"), &bytes[..85]).unwrap();
-        assert!(read_files(&tree, 123, |_, _, _| {}).is_err());
+        assert!(read_files(&tree, 123, Advice::Normal, |_, _, _| {}).is_err());
         check(Sample { files: 1, size: 1 << 31 }).unwrap_err();
     }
 }

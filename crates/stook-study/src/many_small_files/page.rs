@@ -8,11 +8,12 @@ use stook::report::units;
 
 use super::published::pairs;
 use super::readers::{PUBLISHED_BUFFER_LEN, Reader};
+use super::tables::{further, on_file_systems, times_of};
 use super::{FILES, Findings, LIMIT, PLAIN, Row};
 use crate::text::numbers;
 
 pub(super) fn page(findings: &Findings) -> Page {
-    Page::new("Many small files")
+    let page = Page::new("Many small files")
         .lead(&findings.verdict)
         .lead(
             "The same records were read as loose files, as one plain file and as a pack: cold, in turn, and all of \
@@ -24,12 +25,74 @@ pub(super) fn page(findings: &Findings) -> Page {
             Block::Table(table(findings)),
             Block::Text(
                 "Spread is the least and the most of the rounds in seconds, processor what one round took of all \
-                 processors together, speed-up how many times as fast as one reader of the loose files."
+                 processors together, speed-up how many times as fast as one reader of the loose files. Read ÷ asked \
+                 is what the devices below read meanwhile, for all programs, ÷ the bytes of the records."
                     .to_owned(),
             ),
         ])
         .section("One file against many, there and here", vec![Block::Bars(ratios(findings))])
-        .section("How it was measured", method(findings))
+        .section("What else the document speaks of", beside(findings));
+    let page = match findings.file_systems.is_empty() {
+        true => page,
+        false => page.section("On other file systems", file_systems(findings)),
+    };
+    page.section("How it was measured", method(findings))
+}
+
+fn beside(findings: &Findings) -> Vec<Block> {
+    let bars = findings.further.iter().filter_map(|row| {
+        let bar = Bar::new(row.label, round(row.times.as_ref()?.ratio));
+        Some(bar.detail(format!("as long as: {}", row.against?)))
+    });
+    let mut blocks = vec![
+        Block::Text(format!(
+            "These have rounds of their own, {}, each with what it is compared with: read-ahead of the kernel off \
+             (`POSIX_FADV_RANDOM`), a tree that has aged, a file half of whose records are history, another program (`dd`) \
+             that finds the cache warm or cold, and a program in Java. The time of Java is taken within the program, so \
+             that its start is not part of it; of the processor it is.",
+            units::count_of(findings.method.further_runs as u64, "round", "rounds")
+        )),
+        Block::Bars(Bars::new("How many times as long as what it is compared with", "times", bars.collect())),
+        Block::Table(further(findings)),
+    ];
+    let left = findings
+        .left_out
+        .iter()
+        .map(|left| (left.what.to_owned(), format!("not measured: {}", left.because)));
+    let left: Vec<(String, String)> = left.collect();
+    if !left.is_empty() {
+        blocks.push(Block::Facts(left));
+    }
+    blocks
+}
+
+fn file_systems(findings: &Findings) -> Vec<Block> {
+    let measured = || findings.file_systems.iter().filter_map(|on| Some((on.name, on.measured.as_ref()?)));
+    let bar =
+        |label: String, seconds: f64, tone| Bar::new(label, (seconds * 1000.0).round() / 1000.0).tone(tone);
+    let bars = measured().flat_map(|(name, on)| {
+        let one = bar(format!("{name}, one file"), on.one_file.seconds, Tone::Highlight);
+        [one, bar(format!("{name}, files"), on.loose_files.seconds, Tone::Plain)]
+    });
+    let bars: Vec<Bar> = bars.collect();
+    let files = measured().map(|(_, on)| on.files).max().unwrap_or_default();
+    let mut blocks = vec![Block::Text(format!(
+        "Each was made in a file below the work directory, on a loop device, one after the other; what they take \
+         differs by what the device did at that time as well. On each {} files and the same records in one file were \
+         written, and before every read it was unmounted, mounted again, and caches were emptied. Read ÷ asked is \
+         counted at the devices, for all programs.",
+        units::count(files)
+    ))];
+    if !bars.is_empty() {
+        blocks.push(Block::Bars(Bars::new("Reading, cold", "s", bars)));
+    }
+    blocks.push(Block::Table(on_file_systems(findings)));
+    let made = measured().map(|(name, on)| (name.to_owned(), format!("made with `{}`", on.made_with)));
+    let made: Vec<(String, String)> = made.collect();
+    if !made.is_empty() {
+        blocks.push(Block::Facts(made));
+    }
+    blocks
 }
 
 fn find(findings: &Findings, wanted: impl Fn(&Reader) -> bool) -> Option<&Row> {
@@ -94,7 +157,7 @@ fn bars(findings: &Findings) -> Bars {
 }
 
 fn table(findings: &Findings) -> Table {
-    let columns = ["", "Time", "Spread", "Processor", "Speed", "Speed-up", "Of device"];
+    let columns = ["", "Time", "Spread", "Processor", "Speed", "Speed-up", "Of device", "Read ÷ asked"];
     let table = numbers(format!("Medians of {} rounds", findings.method.runs), columns);
     findings.rows.iter().fold(table, |table, row| {
         let cpu: f64 = row.runs.iter().map(|run| run.user_cpu_s + run.system_cpu_s).sum();
@@ -110,6 +173,7 @@ fn table(findings: &Findings) -> Table {
             units::rate(row.bytes_per_s),
             units::factor(row.speedup),
             row.share_of_limit.as_ref().filter(|_| row.reader.is_some()).map_or(String::new(), share),
+            times_of(row.read_amplification),
         ];
         table.row(cells, tone(row))
     })
@@ -166,6 +230,8 @@ fn method(findings: &Findings) -> Vec<Block> {
         ("Limit", method.limit_tool.clone()),
         ("Files of the pack", units::bytes_exact(method.pack_bytes)),
         ("Readers tried", tried.join(", ")),
+        ("Java", method.java.clone().unwrap_or_else(|| "not measured".to_owned())),
+        ("Reads of the device", method.uncounted.clone().unwrap_or_else(|| "by its counters".to_owned())),
         (
             "Same bytes",
             format!(

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use rustix::fs::Advice;
 use stook::pack::{Loaded, OpenOptions, Pack, ScanOptions};
 use stook::walk::read_tree;
 
@@ -125,7 +126,7 @@ impl Reader {
             }
             Self::Numbered => {
                 let files = data.numbered.context("the files have no numbers")?;
-                let (records, bytes) = numbered::read_files(&data.tree, files, take)?;
+                let (records, bytes) = numbered::read_files(&data.tree, files, Advice::Normal, take)?;
                 Ok(Amount { records, bytes })
             }
             Self::Plain { buffer_bytes } => {
@@ -155,7 +156,7 @@ pub(super) fn read_plain(
     take: impl FnMut(&[u8], u64, &[u8]),
 ) -> anyhow::Result<(u64, u64)> {
     match data.numbered {
-        Some(files) => numbered::read(&data.plain, files, buffer_len, take),
+        Some(files) => numbered::read(&data.plain, files, buffer_len, Advice::Normal, take),
         None => plain::read(&data.plain, buffer_len, take),
     }
 }

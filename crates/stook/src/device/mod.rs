@@ -12,6 +12,7 @@ mod btrfs;
 mod link;
 mod loop_device;
 mod memory;
+mod meter;
 mod mount;
 mod overlay;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use self::attachment::{Attachment, Disk, Transport};
 use self::block::{BlockDevice, Totals};
 pub use self::link::{Link, LinkKind};
 use self::loop_device::FileNumbers;
+pub use self::meter::DeviceMeter;
 pub(crate) use self::mount::{Mount, copies_on_server, devices_of, mountinfo};
 
 /// How many layers are followed. Real stacks are lower, and a cycle must end.

@@ -28,6 +28,10 @@ pub(super) struct Args {
     /// How long each cell of ssd-profile is measured in each round
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_some_seconds)]
     time: f64,
+    /// File systems that many-small-files measures as well, as root: as its option of this name.
+    /// Each takes about a minute more
+    #[arg(long, value_name = "FS", value_delimiter = ',')]
+    on: Vec<String>,
     /// The Python interpreter in which stook and svfsc are looked for, to be measured from Python
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
@@ -51,6 +55,7 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         work: args.work,
         size_bytes: args.size,
         time_s: args.time,
+        on: args.on,
         python: args.python,
         keep_caches: args.keep_caches,
         skip: args.skip,

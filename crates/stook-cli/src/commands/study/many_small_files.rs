@@ -16,6 +16,7 @@ use crate::exit::UsageError;
 Examples:
   stook study many-small-files                     50,000 files of 20,000 bytes
   stook study many-small-files --dir ~/photos      your own files, which are only read
+  stook study many-small-files --on ext4,vfat,ntfs also on these, made for it; as root
   stook study many-small-files --clean             removes what was made
 
 Run it as root for cold figures: only root may empty the caches of the system. --dir and --work must not lie
@@ -35,6 +36,11 @@ pub(super) struct Args {
     /// Bytes of each file of the sample
     #[arg(long, value_name = "SIZE", default_value = "20000", conflicts_with = "dir", value_parser = super::parse_size)]
     size: u64,
+    /// File systems to measure as well, as root: some of ext4, xfs, btrfs, vfat, exfat, ntfs and
+    /// ntfs3, or `all` for those but exfat and ntfs3. Each is made in a file below --work, one at a
+    /// time; what is not to be had is said
+    #[arg(long, value_name = "FS", value_delimiter = ',', conflicts_with = "dir")]
+    on: Vec<String>,
     /// Rounds of the comparison [default: 3, or fewer so that it takes about two minutes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: Option<u64>,
@@ -67,6 +73,7 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         sample: Sample { files: args.files, size: args.size },
         runs: args.runs.map(|runs| runs as usize),
         keep_caches: args.keep_caches,
+        on: args.on,
     };
     super::measure(&study, &args.out, context)?;
     context.note(format_args!("Kept for the next run: {} (--clean removes it)", study.work.display()));

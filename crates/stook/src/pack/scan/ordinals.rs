@@ -66,14 +66,14 @@ impl Default for OrdinalOptions {
 #[derive(Debug, Clone)]
 pub struct Ordinals {
     origin: Origin,
-    parts: Vec<Part>,
+    parts: Vec<Numbered>,
     len: u64,
     damages: Vec<Damage>,
 }
 
 /// What the bytes of a list begin with.
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct ListHead {
     #[serde(flatten)]
     origin: Origin,
     /// Of each segment its id, how many records it has, and in how many bytes.
@@ -84,7 +84,7 @@ struct Head {
 
 /// The records of one segment.
 #[derive(Debug, Clone)]
-struct Part {
+struct Numbered {
     /// The number of the first.
     first: u64,
     /// Id of the segment.
@@ -110,29 +110,29 @@ impl Ordinals {
 
     /// Memory that it takes, bytes.
     pub fn memory_bytes(&self) -> usize {
-        let parts = self.parts.iter().map(|part| part.places.memory_bytes() + size_of::<Part>());
+        let parts = self.parts.iter().map(|part| part.places.memory_bytes() + size_of::<Numbered>());
         parts.sum::<usize>() + size_of::<Self>()
     }
 
-    /// Cuts all ordinals into stretches of about so many bytes of the medium, none of which goes
-    /// from one segment into the next: ranges of ordinals, in order.
-    pub fn stretches(&self, bytes: u64) -> Vec<std::ops::Range<u64>> {
-        let mut stretches = Vec::new();
-        for Part { first, places, .. } in &self.parts {
+    /// Cuts all ordinals into spans of about so many bytes of the medium, none of which goes from
+    /// one segment into the next: ranges of ordinals, in order.
+    pub fn spans(&self, bytes: u64) -> Vec<std::ops::Range<u64>> {
+        let mut spans = Vec::new();
+        for Numbered { first, places, .. } in &self.parts {
             let (mut from, mut begins) = (*first, None);
             for (number, place) in (*first..).zip(places.iter()) {
                 let begin = *begins.get_or_insert(place.offset);
                 if place.offset.saturating_sub(begin) >= bytes && number > from {
-                    stretches.push(from..number);
+                    spans.push(from..number);
                     (from, begins) = (number, Some(place.offset));
                 }
             }
             let end = first + places.len() as u64;
             if from < end {
-                stretches.push(from..end);
+                spans.push(from..end);
             }
         }
-        stretches
+        spans
     }
 
     /// The list as bytes, for another process; without what is damaged.
@@ -143,7 +143,7 @@ impl Ordinals {
         for part in &self.parts {
             sum = crc32c::crc32c_append(sum, part.places.bytes());
         }
-        let mut all = token::write(TOKEN, &Head { origin: self.origin.clone(), parts, sum }).into_bytes();
+        let mut all = token::write(TOKEN, &ListHead { origin: self.origin.clone(), parts, sum }).into_bytes();
         all.push(b'\n');
         self.parts.iter().for_each(|part| all.extend_from_slice(part.places.bytes()));
         all
@@ -158,7 +158,7 @@ impl Ordinals {
         let at = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(refused)?;
         let (head, rest) = bytes.split_at(at);
         let mut rest = rest.get(1..).unwrap_or_default();
-        let head: Head = token::read(TOKEN, std::str::from_utf8(head).map_err(|_| refused())?)?;
+        let head: ListHead = token::read(TOKEN, std::str::from_utf8(head).map_err(|_| refused())?)?;
         if crc32c::crc32c(rest) != head.sum {
             return Err(refused());
         }
@@ -166,7 +166,7 @@ impl Ordinals {
         for (segment, count, bytes) in head.parts {
             let (of_it, after) = rest.split_at_checked(bytes).ok_or_else(refused)?;
             let places = Places::decode(of_it, count).ok_or_else(refused)?;
-            parts.push(Part { first: len, segment, places });
+            parts.push(Numbered { first: len, segment, places });
             len = len.checked_add(count as u64).ok_or_else(refused)?;
             rest = after;
         }
@@ -219,7 +219,7 @@ impl Pack {
             if places.len() > 0 {
                 let first = len;
                 len += places.len() as u64;
-                parts.push(Part { first, segment: segment.entry.id, places });
+                parts.push(Numbered { first, segment: segment.entry.id, places });
             }
         }
         let damages = damages.to_vec();

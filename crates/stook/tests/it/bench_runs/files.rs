@@ -89,7 +89,7 @@ fn a_cold_cell_begins_without_pages_and_others_leave_them() {
     let one = Workload { size_bytes: Some(4096), ..short() };
     for cold in [false, true] {
         assert_eq!(fs::read(&path).unwrap().len() as u64, FILE_BYTES);
-        run(&Bench { cold, ..bench(&[one.clone()]) }, &path).unwrap();
+        run(&Bench { cold, ..bench(std::slice::from_ref(&one)) }, &path).unwrap();
         let file = stook::engine::File::open(&path).unwrap();
         let share = CacheResidency::of(&file, ByteRange::to(FILE_BYTES)).cached_share(FILE_BYTES);
         // Older kernels do not say it.

@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn splits_and_stretches_part_them(steps in steps(), count in 1..6_usize, bytes in 1..60_000_u64) {
+    fn splits_and_spans_part_them(steps in steps(), count in 1..6_usize, bytes in 1..60_000_u64) {
         let (storage, model, _) = written(&steps);
         let pack = open_simulated(&storage).unwrap();
         let mut found = Vec::new();
@@ -93,9 +93,9 @@ proptest! {
         prop_assert!(found.into_iter().collect::<PackModel>() == model);
 
         let ordinals = pack.ordinals(&everything()).unwrap();
-        let stretches = ordinals.stretches(bytes);
-        prop_assert!(stretches.iter().all(|stretch| stretch.start < stretch.end));
-        let numbers: Vec<u64> = stretches.into_iter().flatten().collect();
+        let spans = ordinals.spans(bytes);
+        prop_assert!(spans.iter().all(|span| span.start < span.end));
+        let numbers: Vec<u64> = spans.into_iter().flatten().collect();
         prop_assert_eq!(numbers, all(&ordinals));
     }
 }
