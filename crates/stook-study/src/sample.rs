@@ -207,13 +207,19 @@ pub struct Cleaned {
 }
 
 /// Removes the files that were made in a work directory, then the directory itself; `None` if there
-/// is none. `ours` decides by name whether an entry was made by us; `before` is called before
-/// anything is removed.
+/// is none. `ours` decides by name whether an entry was made by us.
 ///
 /// # Errors
-/// Returns an error if it does not have the marker, or something cannot be removed, or that of
-/// `before`.
-pub fn clean(
+/// Returns an error if it does not have the marker, or something cannot be removed.
+pub fn clean(work: &Path, ours: impl Fn(&OsStr) -> bool) -> anyhow::Result<Option<Cleaned>> {
+    clean_after(work, ours, |_| Ok(()))
+}
+
+/// The same; `before` is called before anything is removed.
+///
+/// # Errors
+/// Returns the errors of [`clean`], and that of `before`.
+pub(crate) fn clean_after(
     work: &Path,
     ours: impl Fn(&OsStr) -> bool,
     before: impl FnOnce(&Path) -> anyhow::Result<()>,

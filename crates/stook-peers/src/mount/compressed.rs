@@ -1,5 +1,5 @@
-//! Compressed archives, cold, from mounting to the last byte: beside ratarmount, and of a zip beside
-//! fuse-zip.
+//! Compressed archives, cold, from mounting to the last byte: beside ratarmount, and fuse-zip where
+//! it is a zip.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

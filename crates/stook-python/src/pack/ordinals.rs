@@ -88,8 +88,10 @@ impl Pack {
     ///     >>> pack = stook.Pack("data.stook", "a")
     ///     >>> pack.update({"a/1": b"x", "a/2": b"yy", "b/1": b"zzz"})
     ///     >>> some = pack.ordinals(prefix="a/")
-    ///     >>> len(some), pack.at(1, some).key, [bytes(record) for record in pack.get_many_at([1, 0], some)]
-    ///     (2, 'a/2', [b'yy', b'x'])
+    ///     >>> len(some), pack.at(1, some).key
+    ///     (2, 'a/2')
+    ///     >>> [bytes(record) for record in pack.get_many_at([1, 0], some)]
+    ///     [b'yy', b'x']
     ///     >>> pack.close()
     #[pyo3(signature = (*, prefix=None, start=None, end=None, group=None, split=None, kinds=None, on_damage="raise"))]
     #[pyo3(

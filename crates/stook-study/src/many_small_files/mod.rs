@@ -393,7 +393,7 @@ fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// Returns an error if it was not made by a study, or something cannot be removed.
 pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
-    sample::clean(work, makes, on::remove_left)
+    sample::clean_after(work, makes, on::remove_left)
 }
 
 /// Whether something in a work directory has a name that this study uses: data, and results if they
