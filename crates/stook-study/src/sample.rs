@@ -387,7 +387,7 @@ mod tests {
     fn only_a_directory_with_the_marker_is_used_and_removed() {
         let parent = tempfile::tempdir().unwrap();
         let work = parent.path().join("work");
-        let clean = |work| clean(work, |name| name == "data" || name == "out", |_| Ok(()));
+        let clean = |work| clean(work, |name| name == "data" || name == "out");
         assert_eq!(clean(&work).unwrap(), None);
         fs::create_dir(&work).unwrap();
         fs::write(work.join("precious"), "x").unwrap();
