@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use fuser::{Errno, Notifier};
+use fuser::Notifier;
 use stook::pack::tree::{Changes, Followed};
 
+use crate::push::has_ended;
 use crate::shared::Shared;
 use crate::survey::NAME_LEN_MAX;
 
@@ -47,8 +48,7 @@ fn invalidate(
 ) -> ControlFlow<()> {
     let go_on = |sent: std::io::Result<()>| {
         let Err(error) = sent else { return ControlFlow::Continue(()) };
-        let errno = error.raw_os_error();
-        if [Errno::ENODEV, Errno::ENOTCONN].iter().any(|ended| Some(ended.code()) == errno) {
+        if has_ended(&error) {
             return ControlFlow::Break(());
         }
         // One that is refused keeps no other from being sent.

@@ -15,7 +15,7 @@ use stook::stitch::MergedCache;
 use stook::tree::{Kind, NodeId, Tree};
 
 use crate::attach::{Attach, DEVICE};
-use crate::attributes::Numbers;
+use crate::attributes::{BLOCK, Numbers};
 use crate::error::{Error, Result};
 use crate::filesystem::Served;
 use crate::follow;
@@ -154,9 +154,10 @@ impl Mounted {
         let unfound = |source| Error::Io { operation: "mount on", path: mountpoint.to_path_buf(), source };
         let mountpoint = &mountpoint::resolved(mountpoint).map_err(unfound)?;
         check(mountpoint, kind)?;
-        let (pusher, woken) = Pusher::new();
         let is_followed = options.followed.is_some();
         let survey = (tree.is_fixed() || is_followed).then(|| Survey::of(&*tree, root)).transpose()?;
+        let blocks = survey.as_ref().map_or(0, |survey| survey.blocks);
+        let (pusher, woken) = Pusher::new(blocks.saturating_mul(BLOCK));
         let mode = match &survey {
             None => Mode::Live,
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,

@@ -20,7 +20,12 @@ pub(crate) fn whole<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>>(
 
 /// An index into that many, where one below 0 counts from the end.
 pub(crate) fn index_in(value: &Bound<'_, PyAny>, len: u64) -> PyResult<u64> {
-    let index: i64 = value.extract()?;
+    let index: i64 = value.extract().map_err(|error: PyErr| {
+        match error.is_instance_of::<PyOverflowError>(value.py()) {
+            true => no_index(value, len),
+            false => error,
+        }
+    })?;
     let from_start = match index {
         0.. => Some(index.unsigned_abs()),
         _ => len.checked_sub(index.unsigned_abs()),

@@ -47,7 +47,7 @@ def test_a_selection_has_numbers_of_its_own(pack: stook.Pack) -> None:
 
 def test_what_is_wrong_is_said(pack: stook.Pack, tmp_path: Path) -> None:
     ordinals = pack.ordinals()
-    for number in (len(ordinals), -len(ordinals) - 1, 1 << 62):
+    for number in (len(ordinals), -len(ordinals) - 1, 1 << 62, 1 << 63, -(1 << 70)):
         with pytest.raises(IndexError, match=f"there is no record {number}"):
             pack.at(number)
         with pytest.raises(IndexError):

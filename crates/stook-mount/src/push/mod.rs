@@ -29,7 +29,7 @@ use stook::engine::Backend;
 use stook::tree::{GatherOptions, Gathered, NodeId};
 
 use self::ahead::Ahead;
-pub(crate) use self::around::{Around, Unit};
+pub(crate) use self::around::{Around, Rest, has_ended};
 use crate::listing::{Content, contents_of};
 use crate::shared::Shared;
 use crate::status::count;
@@ -67,7 +67,7 @@ pub(crate) struct Pusher {
 #[derive(Debug)]
 pub(crate) struct Woken {
     wakes: Receiver<Wake>,
-    units: Receiver<Option<Unit>>,
+    rests: Receiver<Option<Rest>>,
 }
 
 /// What the thread waits for.
@@ -153,12 +153,12 @@ impl State {
 }
 
 impl Pusher {
-    /// With what its thread waits on.
-    pub(crate) fn new() -> (Self, Woken) {
+    /// For a tree of so many bytes, with what its threads wait on.
+    pub(crate) fn new(tree_bytes: u64) -> (Self, Woken) {
         let (wake, wakes) = sync_channel(WAITING_MAX);
-        let (around, units) = Around::new();
+        let (around, rests) = Around::new(tree_bytes);
         let pusher = Self { state: Mutex::default(), wake, ahead: Ahead::default(), around };
-        (pusher, Woken { wakes, units })
+        (pusher, Woken { wakes, rests })
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -259,12 +259,12 @@ impl Pusher {
 }
 
 /// Pushes until the mount has ended.
-pub(crate) fn run(shared: &Shared, Woken { wakes, units }: Woken, notifier: &Notifier) {
+pub(crate) fn run(shared: &Shared, Woken { wakes, rests }: Woken, notifier: &Notifier) {
     let Some(pusher) = &shared.pusher else { return };
     let (listed, followed) = sync_channel(WAITING_MAX);
     std::thread::scope(|scope| {
         scope.spawn(move || ahead::run(shared, pusher, &followed));
-        scope.spawn(move || around::run(shared, &units, notifier, || pusher.state().is_stopping));
+        scope.spawn(move || around::run(shared, &rests, notifier, || pusher.state().is_stopping));
         while let Ok(wake) = wakes.recv() {
             if pusher.state().is_stopping {
                 break;

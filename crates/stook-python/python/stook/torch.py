@@ -72,9 +72,10 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         self.keys = keys
         self._ordinals: Optional[_stook.Ordinals] = None
         if keys is None:
-            if not options.keys() & {"at", "generation"}:
-                # Workers open what was listed.
-                self._options, self._pack = {**options, "generation": self.pack.info().generation}, None
+            if options.get("generation") is None:
+                # Workers open what is listed here.
+                self._options = {**options, "generation": self.pack.info().generation}
+                self._pack = _stook.Pack(self._path, "r", **self._options)
             self._ordinals = self.pack.ordinals(prefix=prefix, group=group, split=split, kinds=kinds)
         elif (prefix, group, split, kinds) != (None, None, None, "file"):
             raise InvalidError("prefix, group, split and kinds choose keys: they go with none that are given")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple, PyType};
-use stook::pack::{self, OnDamage, OrdinalOptions};
+use stook::pack::{self, OnDamage, OrdinalOptions, Stop};
 
 use super::info;
 use super::kinds::kinds_of;
@@ -19,6 +19,7 @@ use crate::errors::OrRaise as _;
 use crate::key;
 use crate::numbers;
 use crate::reports::getters;
+use crate::wait::is_stopped;
 
 /// Numbers that are read as one batch.
 const AT_ONCE: usize = 1024;
@@ -116,7 +117,7 @@ impl Pack {
             kinds: kinds_of(kinds, pack::Kinds::FILES)?,
             split: split.map(|split| split.get().split.clone()),
             on_damage: chosen("on_damage", on_damage, &policies)?,
-            ..OrdinalOptions::default()
+            stop: Stop(is_stopped),
         };
         let reader = self.reader(py)?;
         let ordinals = py.detach(|| reader.ordinals(&options)).or_raise()?;
@@ -127,8 +128,8 @@ impl Pack {
     ///
     /// Args:
     ///     number: From 0 on; one below 0 counts from the end.
-    ///     ordinals: What numbers are of: all files of the pack if it is not given, which are
-    ///         listed when the first is asked for.
+    ///     ordinals: What numbers are of: all files of the pack if it is not given. They are listed when
+    ///         the first is asked for, and again after something was written.
     ///
     /// Returns:
     ///     The record.
@@ -197,7 +198,7 @@ impl Pack {
         if let Some(given) = given {
             return Ok((reader, given.get().ordinals.clone()));
         }
-        let ordinals = py.detach(|| self.session.ordinals_of(&reader)).or_raise()?;
+        let ordinals = py.detach(|| reader.file_ordinals(Stop(is_stopped))).or_raise()?;
         Ok((reader, ordinals))
     }
 }

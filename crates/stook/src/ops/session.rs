@@ -2,17 +2,14 @@
 //! of threads. Readers see everything that was written through it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 
 use super::directory::open_pack;
 use super::pack::{Making, check_segment_len, open_writer};
 use super::shared::{Error, PendingChange, Result, Writer};
-use crate::pack::{
-    self, Damages, Durability, Key, MapRule, OpenOptions, OrdinalOptions, Ordinals, Pack, PackWriter,
-    WriterOptions,
-};
+use crate::pack::{self, Damages, Durability, Key, MapRule, OpenOptions, Pack, PackWriter, WriterOptions};
 use crate::storage::Storage;
 
 /// How a pack is opened.
@@ -88,8 +85,6 @@ pub trait Wait {
 pub struct Session {
     settings: Settings,
     state: RwLock<Option<State>>,
-    /// All files by number, of the reader that they were listed for.
-    numbered: Mutex<Option<(Weak<Pack>, Arc<Ordinals>)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -127,7 +122,7 @@ impl Session {
         damages.extend(reader.damages());
         let state = RwLock::new(Some(State { reader, writer }));
         let damages = damages.into_iter().collect();
-        Ok((Self { settings, state, numbered: Mutex::default() }, Findings { damages, notes }))
+        Ok((Self { settings, state }, Findings { damages, notes }))
     }
 
     /// How it was opened.
@@ -166,25 +161,6 @@ impl Session {
     /// Returns [`Error::Closed`].
     pub fn reader_as_is(&self) -> Result<Arc<Pack>> {
         Ok(self.state()?.reader)
-    }
-
-    /// All files of a reader by number, listed when they are first asked for.
-    ///
-    /// # Errors
-    /// Those of [`Pack::ordinals`].
-    pub fn ordinals_of(&self, reader: &Arc<Pack>) -> pack::Result<Arc<Ordinals>> {
-        // A forked child could wait for a lock for ever: it lists them once more.
-        if let Ok(numbered) = self.numbered.try_lock()
-            && let Some((of, ordinals)) = &*numbered
-            && std::ptr::eq(of.as_ptr(), Arc::as_ptr(reader))
-        {
-            return Ok(ordinals.clone());
-        }
-        let ordinals = Arc::new(reader.ordinals(&OrdinalOptions::default())?);
-        if let Ok(mut numbered) = self.numbered.try_lock() {
-            *numbered = Some((Arc::downgrade(reader), ordinals.clone()));
-        }
-        Ok(ordinals)
     }
 
     /// A reader that sees everything that was written.
@@ -288,11 +264,7 @@ impl Session {
     pub fn snapshot(&self, wait: &impl Wait) -> Result<Self> {
         let reader = self.reader(wait)?;
         let settings = Settings { making: None, ..self.settings.clone() };
-        Ok(Self {
-            settings,
-            state: RwLock::new(Some(State { reader, writer: None })),
-            numbered: Mutex::default(),
-        })
+        Ok(Self { settings, state: RwLock::new(Some(State { reader, writer: None })) })
     }
 
     /// Closes the pack: all puts are durable when this returns. Closing twice does nothing, and a

@@ -47,7 +47,7 @@ fn the_rest_of_a_chunk_needs_no_request() {
     let asked = [3 * CHUNK + 5 * PAGE, 7 * CHUNK, 10 * CHUNK - PAGE, 40 * CHUNK + PAGE];
     asked.iter().for_each(|at| page(*at));
     let wanted = 3 * (CHUNK - PAGE) + LEN % CHUNK - PAGE;
-    eventually("the rest is put there", || place.status().pushed.bytes == wanted);
+    eventually("the rest is put there", || place.status().pushed.chunk_bytes == wanted);
     let before = place.status().requests.read;
     assert_eq!(before, 4);
     for at in asked {
@@ -66,8 +66,20 @@ fn the_rest_of_a_chunk_needs_no_request() {
         file.read_exact_at(&mut read, at).unwrap();
     }
     let status = place.status();
-    assert_eq!((status.requests.read, status.pushed.bytes), (2, 0));
+    assert_eq!((status.requests.read, status.pushed.chunk_bytes), (2, 0));
     drop(file);
+    place.unmount();
+}
+
+#[test]
+fn direct_reads_bring_nothing_into_the_page_cache() {
+    let place = Place::new();
+    let bytes = made(&place);
+    place.mount(&["large.stook"]);
+    place.script("dd if=mnt/large of=copy iflag=direct bs=4096 count=64 status=none");
+    assert!(fs::read(place.path("copy")).unwrap() == bytes[..64 * PAGE as usize]);
+    let status = place.status();
+    assert_eq!((status.requests.read, status.pushed.chunk_bytes), (64, 0));
     place.unmount();
 }
 

@@ -153,13 +153,13 @@ impl Pack {
     /// file.
     pub fn get_files(&self, keys: &[Key]) -> Result<Vec<Result<Option<Record>>>> {
         let mut records = self.get_many(keys)?;
-        self.fill_links(&mut records)?;
+        self.fill_links(&mut records, u64::MAX)?;
         Ok(records)
     }
 
     /// Gives those of these records that are hard links to files the content of the file for their
-    /// body.
-    pub(in crate::pack) fn fill_links(&self, records: &mut [Result<Option<Record>>]) -> Result<()> {
+    /// body, in a state that ends before this sequence number.
+    pub(in crate::pack) fn fill_links(&self, records: &mut [Result<Option<Record>>], end: u64) -> Result<()> {
         let named = |(number, record): (usize, &Result<Option<Record>>)| match record {
             Ok(Some(record)) if record.head.is_hard_link() => {
                 Some((number, (record.head.key.clone(), record.body.clone())))
@@ -168,7 +168,7 @@ impl Pack {
         };
         let (numbers, wanted): (Vec<usize>, Vec<(Key, Bytes)>) =
             records.iter().enumerate().filter_map(named).unzip();
-        for (number, content) in numbers.into_iter().zip(self.contents_of(&wanted)?) {
+        for (number, content) in numbers.into_iter().zip(self.contents_before(&wanted, end)?) {
             let Some(slot) = records.get_mut(number) else { continue };
             match content {
                 Err(error) => *slot = Err(error),

@@ -160,7 +160,16 @@ impl Pack {
         let reader = Arc::new(Reader::new(options.engines, storage.path("")));
         let (snapshot, notes) = Snapshot::salvage(storage.as_ref(), &reader)?;
         let (access, fits) = (options.access, OnceLock::new());
-        Ok(Self { storage, reader, snapshot, access, fits, maps: Vec::new(), notes })
+        Ok(Self {
+            storage,
+            reader,
+            snapshot,
+            access,
+            fits,
+            numbered: OnceLock::new(),
+            maps: Vec::new(),
+            notes,
+        })
     }
 
     fn note_state(&self, report: &mut CheckReport) -> Result<()> {

@@ -1,5 +1,7 @@
 //! [`Ordinals`]: the records of a selection by number, for readers that take them in any order.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::entries::Entries;
@@ -11,6 +13,7 @@ use super::{KeyRange, OnDamage, Stop};
 use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::frame::HEADER_LEN;
 use crate::pack::format::index::Place;
 use crate::pack::list::kinds::Kinds;
 use crate::pack::read::gets::Gets;
@@ -23,8 +26,8 @@ const KIND: &str = "list of ordinals";
 /// The same where it is text.
 const TOKEN: &str = "ordinals";
 
-/// Places that are held at once until they are in the order of the medium: 48 MB of memory.
-const SORTED_MAX: u64 = 2 << 20;
+/// Places that are held at once until they are in the order of the medium, of 24 bytes each.
+const SORTED_MAX: usize = 2 << 20;
 
 /// Entries whose kinds are looked up as one batch.
 const KINDS_AT_ONCE: usize = 4096;
@@ -210,8 +213,14 @@ impl Pack {
                 None => vec![segment.frames()],
             };
             let mut places = Places::default();
-            for range in ranges.into_iter().flat_map(|range| windows(segment, range)) {
-                let mut found = self.places_in((number, range), options, view, &mut damages)?;
+            let mut ranges: Vec<ByteRange> =
+                ranges.into_iter().flat_map(|range| windows(segment, range)).rev().collect();
+            while let Some(range) = ranges.pop() {
+                let found = self.places_in((number, range), options, view, &mut damages)?;
+                let Some(mut found) = found else {
+                    ranges.extend(halves(range).into_iter().rev());
+                    continue;
+                };
                 found.sort_unstable();
                 found.into_iter().for_each(|place| places.push(place));
             }
@@ -226,14 +235,27 @@ impl Pack {
         Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages })
     }
 
+    /// All files by number, listed when they are first asked for.
+    ///
+    /// # Errors
+    /// Those of [`ordinals`](Self::ordinals).
+    pub fn file_ordinals(&self, stop: Stop) -> Result<Arc<Ordinals>> {
+        if let Some(numbered) = self.numbered.get() {
+            return Ok(numbered.clone());
+        }
+        let made = Arc::new(self.ordinals(&OrdinalOptions { stop, ..OrdinalOptions::default() })?);
+        Ok(self.numbered.get_or_init(|| made).clone())
+    }
+
     /// Places of the records of a selection that begin in a range of a segment, in any order.
+    /// `None` where they are too many to be sorted at once.
     fn places_in(
         &self,
         (number, range): (usize, ByteRange),
         options: &OrdinalOptions,
         view: View,
         damages: &mut Damages,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Option<Vec<Place>>> {
         let segment = self.snapshot.segments.get(number);
         let is_it = |one: &Segment| segment.is_some_and(|segment| std::ptr::eq(one, segment));
         let skips = options.on_damage == OnDamage::Skip;
@@ -248,6 +270,9 @@ impl Pack {
             if !range.contains(found.place.offset) {
                 continue;
             }
+            if places.len() + unsorted.len() >= SORTED_MAX && range.len() > 1 {
+                return Ok(None);
+            }
             if options.kinds == Kinds::ALL {
                 places.push(found.place);
                 continue;
@@ -259,7 +284,7 @@ impl Pack {
         }
         places.extend(self.places_of_kinds(&mut unsorted, options.kinds)?);
         entries.take_skipped().into_iter().for_each(|damage| damages.push(damage));
-        Ok(places)
+        Ok(Some(places))
     }
 
     fn places_of_kinds(&self, entries: &mut Vec<KeyEntry>, kinds: Kinds) -> Result<Vec<Place>> {
@@ -274,12 +299,12 @@ impl Pack {
     /// [`Error::Invalid`] when the ordinals are of another state of the pack, or one is too great;
     /// an error of reading. The inner ones are those of each record.
     pub fn get_at(&self, ordinals: &Ordinals, numbers: &[u64]) -> Result<Vec<Result<Record>>> {
-        ordinals.origin.view_in(self, KIND)?;
+        let view = ordinals.origin.view_in(self, KIND)?;
         let found: Result<Vec<Found>> =
             numbers.iter().map(|&number| self.found_at(ordinals, number)).collect();
         let found = found?;
         let mut records = Gets::at(self, &found)?.run()?;
-        self.fill_links(&mut records)?;
+        self.fill_links(&mut records, view.sequence_end)?;
         let unread = |found: &Found| {
             Error::Invalid(format!("there is no record at byte {} of its segment", found.place.offset))
         };
@@ -300,10 +325,23 @@ impl Pack {
     }
 }
 
-/// Parts of a range with so few records each that their places can be sorted in memory.
+/// Parts of a range with about so few records each that their places can be sorted in memory, as
+/// far as the index says how many there are.
 fn windows(segment: &Segment, range: ByteRange) -> Vec<ByteRange> {
-    let records: u64 = segment.runs.iter().map(|run| run.tally.records).sum();
-    let step = range.len().div_ceil(records.div_ceil(SORTED_MAX).max(1)).max(1);
-    let starts = (0..).map(|number| range.start() + number * step).take_while(|start| *start < range.end());
-    starts.filter_map(|start| ByteRange::new(start, (start + step).min(range.end()))).collect()
+    let records = segment.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.tally.records));
+    // No frame is shorter than its header.
+    let possible = range.len() / HEADER_LEN as u64;
+    let parts = records.min(possible) / (SORTED_MAX as u64 / 2) + 1;
+    let step = range.len().div_ceil(parts).max(1);
+    let starts = (0..parts).map(|number| range.start().saturating_add(number.saturating_mul(step)));
+    let part = |start: u64| ByteRange::new(start, start.saturating_add(step).min(range.end()));
+    starts.filter_map(part).filter(|part| !part.is_empty()).collect()
+}
+
+fn halves(range: ByteRange) -> Vec<ByteRange> {
+    let middle = range.start() + range.len() / 2;
+    [(range.start(), middle), (middle, range.end())]
+        .into_iter()
+        .filter_map(|(start, end)| ByteRange::new(start, end))
+        .collect()
 }

@@ -18,7 +18,7 @@ use crate::pack::read::mapped::{MapRule, map_segments};
 use crate::pack::read::reader::Reader;
 use crate::pack::read::record::{Record, RecordHead, parse_head};
 use crate::pack::read::stream::RecordReader;
-use crate::pack::scan::{Entries, KeyRange};
+use crate::pack::scan::{Entries, KeyRange, Ordinals};
 use crate::pack::state::recover::TornTail;
 use crate::pack::state::segment::Segment;
 use crate::pack::state::snapshot::{Found, Snapshot, WantedState};
@@ -38,7 +38,8 @@ pub struct OpenOptions {
     pub engines: Arc<dyn EngineFactory>,
     /// Direct, cached, or decided by the contents of the page cache.
     pub access: AccessRule,
-    /// This generation, as it was published, rather than the newest. There is the newest, the one
+    /// This generation, as it was published, rather than the newest: without what was appended
+    /// since. There is the newest, the one
     /// before, and any that some process has open.
     pub generation: Option<u64>,
     /// The state at this time (ns since 1970), within the history that compaction kept: see
@@ -69,6 +70,8 @@ pub struct Pack {
     pub(crate) access: AccessRule,
     /// Whether its segments fit into memory, once a get has asked.
     pub(crate) fits: OnceLock<bool>,
+    /// All files by number, once they were asked for.
+    pub(crate) numbered: OnceLock<Arc<Ordinals>>,
     /// For each segment its bytes, if they are mapped; empty when none are to be.
     pub(crate) maps: Vec<Option<Bytes>>,
     /// Notes on how it was opened despite losses.
@@ -140,7 +143,16 @@ impl Pack {
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
         let (access, fits) = (options.access, OnceLock::new());
-        Ok(Self { storage, reader, snapshot, access, fits, maps, notes: Vec::new() })
+        Ok(Self {
+            storage,
+            reader,
+            snapshot,
+            access,
+            fits,
+            numbered: OnceLock::new(),
+            maps,
+            notes: Vec::new(),
+        })
     }
 
     /// The directory that it is in, even if its path leads elsewhere by now.

@@ -125,7 +125,11 @@ impl Snapshot {
         // Held before it is read: from then on, no writer removes the files that it names.
         let hold = storage.hold(&name).map_err(Error::of_opening)?;
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
-        let uncommitted = if generation == last { Uncommitted::Own } else { Uncommitted::Nothing };
+        // A generation that is asked for is as it was published: the same for all who open it.
+        let uncommitted = match view.generation {
+            Some(_) => Uncommitted::Nothing,
+            None => Uncommitted::Own,
+        };
         let log = DamageLog::default();
         let opening = Opening { storage, reader, manifest: &manifest, uncommitted, log: log.clone() };
         let mut findings = Findings { damages: damages.into_iter().collect(), ..Findings::default() };

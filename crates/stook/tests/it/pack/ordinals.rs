@@ -1,8 +1,10 @@
 //! Records by number: each live one has one, whatever was written in which order.
 
 use proptest::prelude::*;
+use stook::pack::format::attributes::{NAMES, Name, Value};
 use stook::pack::{
-    Attributes, FileKind, Key, KeyRange, Kinds, OrdinalOptions, Ordinals, Pack, PackWriter, ScanOptions,
+    Attributes, FileKind, Key, KeyRange, Kinds, OpenOptions, OrdinalOptions, Ordinals, Pack, PackWriter,
+    ScanOptions,
 };
 use stook_testing::model::pack::{PackModel, ScriptedHost, open_simulated, rest_of, tiny_writer};
 use stook_testing::sim::SimStorage;
@@ -126,6 +128,57 @@ fn files_are_meant_and_hard_links_have_the_content_of_theirs() {
     let wanted = ["d/a", "d/b"].map(|name| (name.to_owned(), b"content".to_vec(), Some(7)));
     assert_eq!(records.into_iter().map(of).collect::<Vec<_>>(), wanted);
     assert_eq!(pack.ordinals(&everything()).unwrap().len(), 5);
+}
+
+/// The writer gives the content of a file to its next name when the file is replaced: who has
+/// listed them before gets what was there, or an error.
+#[test]
+fn a_hard_link_never_has_the_content_that_came_later() {
+    let storage = SimStorage::new();
+    let options = tiny_writer(ScriptedHost::new(1));
+    let mut writer = PackWriter::create(shared(&storage), options).unwrap();
+    let attributes = |kind, names| {
+        let mut attributes = Attributes::of_file(kind, 0o640, 7, None);
+        if names > 1 {
+            attributes.set(Name::Id(NAMES), Value::U32(names));
+        }
+        attributes
+    };
+    let key = |name: &str| Key::bytes(name).unwrap();
+    writer.put("", &key("a"), &attributes(FileKind::File, 2), b"old").unwrap();
+    writer.put("", &key("z"), &attributes(FileKind::HardLink, 1), b"a").unwrap();
+    writer.publish().unwrap();
+    let ordinals = open_simulated(&storage).unwrap().ordinals(&OrdinalOptions::default()).unwrap();
+    writer.put("", &key("a"), &attributes(FileKind::File, 1), b"new").unwrap();
+    writer.sync().unwrap();
+    let later = open_simulated(&storage).unwrap();
+    assert_eq!(later.get(&key("a")).unwrap().unwrap().body, b"new".as_slice());
+    for record in later.get_at(&ordinals, &all(&ordinals)).unwrap() {
+        match record {
+            Ok(record) => assert_eq!(record.body, b"old".as_slice(), "{}", record.head.key),
+            Err(error) => assert!(error.to_string().contains("begin again"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_generation_that_is_asked_for_is_the_same_for_all() {
+    let storage = SimStorage::new();
+    let options = tiny_writer(ScriptedHost::new(1));
+    let mut writer = PackWriter::create(shared(&storage), options).unwrap();
+    writer.put("", &Key::id(1), &Attributes::new(), b"a").unwrap();
+    writer.publish().unwrap();
+    writer.put("", &Key::id(2), &Attributes::new(), b"b").unwrap();
+    writer.sync().unwrap();
+    let newest = open_simulated(&storage).unwrap();
+    assert_eq!(newest.len(), 2);
+    let generation = Some(newest.generation());
+    let open = || Pack::open(shared(&storage), OpenOptions { generation, ..OpenOptions::default() }).unwrap();
+    let first = open();
+    let ordinals = first.ordinals(&everything()).unwrap();
+    assert_eq!(ordinals.len(), 1);
+    writer.publish().unwrap();
+    assert_eq!(got(&open(), &ordinals, &[0]), [(Key::id(1), b"a".to_vec())]);
 }
 
 #[test]
