@@ -129,8 +129,8 @@ pub(super) const ADVERTISED: &str = "The document compares what its SSD is adver
     without a pause, and then writes of the same.";
 
 pub(super) const ENDURANCE: &str = "What a drive may write until it is expected to fail, divided by what it holds, can be \
-    compared between drives. Where a drive says how much of its life is used and what was written to it, the one divided by \
-    the other is what it lasts for, if it goes on as it did.";
+    compared between drives. Where a drive says what was written to it and which share of its life is used, bytes written ÷ share \
+    of life used is the endurance to expect, if it goes on as it did.";
 
 pub(super) const SIMULATED: &str = "This is no measurement. The document says that a disk that rotates would show a more \
     logarithmic line; where none is at hand, one is simulated: an arm that moves, platters that turn, bytes that pass below \
