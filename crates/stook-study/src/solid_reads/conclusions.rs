@@ -134,7 +134,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
     },
     Claim {
         section: "Importance of These Tests",
-        published: "Files are rarely emulated by 100%; of large archives less than 10% usually are.",
+        published: "Archives are rarely emulated by 100%; usually less than 10% of the files of large ones are.",
         check: "How much of the archives in use comes from other files.",
         there: no_figures,
         here: |_| not_measured("How archives are used is not seen here."),

@@ -108,7 +108,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         Step::other(
             "Random reads past the page cache: 64M at depth 1, 4M at 16, 1M at 64, 128K at 512; each until 32G are read",
             "The same, each for `--time` in each round; fio as many reads as the file has blocks, once",
-            "of slow devices 32G take minutes for each job",
+            "at the rates of its hard disk 32G take 5 to 19 minutes a job",
         ),
         Step::other(
             "512K, which stands in one table and in no job",
