@@ -77,7 +77,8 @@ impl Beside {
     }
 }
 
-/// A plot of the document. Its figures are not printed, so only what it shows can be repeated.
+/// A plot of the document: what it shows is repeated; its figures are known only where they are
+/// printed as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Plot {
     /// The section.

@@ -74,7 +74,7 @@ fn lefts(caption: &str, columns: impl IntoIterator<Item = &'static str>) -> Tabl
 }
 
 fn plots(frame: &Frame) -> Table {
-    let head = lefts("Its plots, whose figures are not printed", ["Section", "What it shows", "Here"]);
+    let head = lefts("Its plots", ["Section", "What it shows", "Here"]);
     frame.plots.iter().fold(head, |table, plot| table.row([plot.section, plot.shows, plot.here], Tone::Plain))
 }
 

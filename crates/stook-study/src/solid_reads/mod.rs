@@ -95,7 +95,7 @@ pub struct Row {
 /// What was found, as it is in `study.json` under `data`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
-    /// The published jobs.
+    /// The published jobs, and one that stands in one of its tables only.
     pub jobs: Vec<Job>,
     /// The version of fio.
     pub fio: Option<String>,
@@ -376,6 +376,21 @@ impl Study for SolidReads {
 }
 
 impl Findings {
+    /// Whether a disk is known to rotate here. A virtual one is of no kind.
+    fn rotates(&self) -> bool {
+        self.environment.rotates == Some(true)
+    }
+
+    /// Whether the device is known to be an SSD.
+    fn is_ssd(&self) -> bool {
+        self.environment.rotates == Some(false)
+    }
+
+    /// Whether the device is known to be linked by NVMe.
+    fn is_nvme(&self) -> bool {
+        self.environment.device.starts_with("nvme")
+    }
+
     /// A shape against the whole archive, by its rate in this order.
     fn against_whole(&self, shape: Shape, order: Order) -> Option<f64> {
         let rate = |shape| {

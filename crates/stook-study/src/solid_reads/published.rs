@@ -75,8 +75,8 @@ pub const TEXT: Printed = Printed {
         &["Of them from other files", "16"],
         &["Files that are read", "17"],
         &["The archive otherwise", "64MB"],
-        &["Merged below this size of an archive", "32M"],
-        &["With many files below this size", "1M"],
+        &["Archives to merge: smaller than", "32M"],
+        &["Archives to merge: with many files smaller than", "1M"],
         &["Usually emulated of large archives, less than", "10%"],
     ],
 };

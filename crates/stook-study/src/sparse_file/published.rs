@@ -7,7 +7,7 @@ use crate::frame::{Document, Plot, Printed};
 pub const DOCUMENT: Document = Document {
     title: "Performance",
     of: "the documentation of svfsc",
-    on: "It states neither the machine nor the version.",
+    on: "It states neither the machine nor the version; of its plots it prints only the figures below.",
     tables: &[READS, NEED, MEMORY, THREADS, PYTHON],
 };
 

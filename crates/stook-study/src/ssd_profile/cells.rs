@@ -1,6 +1,7 @@
 //! [`Profile`]: the cells that the study looks at, whether they were measured here or published.
 
 use serde::Serialize;
+use stook::bench::gates::GateName;
 use stook::bench::{BenchResult, CellResult, Pattern, Workload};
 
 pub use stook::bench::model::{Cell, Part};
@@ -19,6 +20,38 @@ pub(super) fn whole(cell: &Cell) -> Part {
     }
 }
 
+/// Throughput × mean latency at a depth, for Little's law.
+///
+/// Whether it is the depth is a check of every cell: one that fails it counts for nothing else, and
+/// yet is what decides about the law.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Product {
+    /// The requested number of requests in flight.
+    pub depth: u64,
+    /// Throughput × mean latency ÷ that.
+    pub ratio: f64,
+    /// Whether no count of what was in flight contradicts the latencies.
+    pub is_seen: bool,
+}
+
+impl Product {
+    /// Of a cell without a failed check.
+    pub(super) fn of(cell: &Cell) -> Option<Self> {
+        cell.counts().then_some(Self { depth: cell.depth, ratio: cell.little_ratio, is_seen: true })
+    }
+
+    /// Also of a cell that failed no other checks than those of the law. `None` where another one
+    /// failed: its latencies may be those of a cache.
+    fn of_result(cell: &CellResult) -> Option<Self> {
+        let runs = cell.runs.iter().filter(|_| cell.state.is_invalid());
+        let failed = || runs.clone().flat_map(|run| &run.gates).filter(|gate| gate.is_failed());
+        let is_law = |name| matches!(name, GateName::LittleRequested | GateName::LittleSampled);
+        let Cell { depth, little_ratio: ratio, .. } = Cell::of(cell);
+        let is_seen = failed().all(|gate| gate.name != GateName::LittleSampled);
+        failed().all(|gate| is_law(gate.name)).then_some(Self { depth, ratio, is_seen })
+    }
+}
+
 /// The sweeps, one parameter at a time; the same cell may be in several lists.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Profile {
@@ -28,6 +61,9 @@ pub struct Profile {
     pub mixes: Vec<Cell>,
     /// Reads at growing depth.
     pub depths: Vec<Cell>,
+    /// Of the cells of `depths` that decide about Little's law.
+    #[serde(skip)]
+    pub products: Vec<Product>,
     /// Small writes, one at a time.
     pub small_writes: Option<Cell>,
 }
@@ -40,12 +76,16 @@ impl Profile {
         };
         let mut blocks = list(|cell| cell.read_share == 100 && cell.depth == 1);
         let mut mixes = list(|cell| cell.block_size == BASE_BLOCK_BYTES && cell.depth == 1);
-        let mut depths = list(|cell| cell.block_size == BASE_BLOCK_BYTES && cell.read_share == 100);
+        let mut depths = list(is_of_depths);
         blocks.sort_by_key(|cell| cell.block_bytes);
         mixes.sort_by_key(|cell| std::cmp::Reverse(cell.read_share));
         depths.sort_by_key(|cell| cell.depth);
         let small_writes = list(|cell| cell.block_size == SMALL_BLOCK_BYTES && cell.read_share == 0);
-        Self { blocks, mixes, depths, small_writes: small_writes.into_iter().next() }
+        let is_depth = |cell: &&CellResult| is_of_depths(&cell.workload);
+        let products = result.cells.iter().filter(is_depth).filter_map(Product::of_result);
+        let mut products: Vec<Product> = products.collect();
+        products.sort_by_key(|product| product.depth);
+        Self { blocks, mixes, depths, products, small_writes: small_writes.into_iter().next() }
     }
 
     /// The cell that all lists have in common: blocks of 16 KiB, read one at a time at random
@@ -56,4 +96,9 @@ impl Profile {
             base == (Pattern::Random, BASE_BLOCK_BYTES, 100, 1)
         })
     }
+}
+
+/// Whether a cell is one of those at growing depth.
+fn is_of_depths(cell: &Workload) -> bool {
+    cell.block_size == BASE_BLOCK_BYTES && cell.read_share == 100
 }

@@ -92,6 +92,8 @@ fn latency_axis() -> Axis {
 /// The names of the series of ours.
 const RANDOM: &str = "Here, at random";
 const ORDERED: &str = "Here, in order";
+/// Of products and sums, which the document does not print.
+const OF_PUBLISHED: &str = "Computed from the published";
 
 /// Ours and the published figures over the same measure.
 fn both(findings: &Findings, list: fn(&Profile) -> &[Cell], x: fn(&Cell) -> f64, y: Pick) -> Vec<Series> {
@@ -258,7 +260,7 @@ pub(super) fn little(findings: &Findings) -> Lines {
     let series = vec![
         Series::new(RANDOM, products(&findings.profile)).tone(Tone::Highlight),
         Series::new(ORDERED, products(&findings.sequential)),
-        Series::new("Published", products(&findings.published)),
+        Series::new(OF_PUBLISHED, products(&findings.published)),
         Series::new("What the law says", identity).tone(Tone::Muted),
     ];
     let caption = "Throughput × mean latency against depth: by Little's law both are the same";
@@ -380,7 +382,7 @@ pub(super) fn mix_predicted(findings: &Findings) -> Lines {
         Series::new(RANDOM, measured(&findings.profile)).tone(Tone::Highlight),
         Series::new("Predicted", predicted(&findings.fits, &findings.profile)).tone(Tone::Muted),
         Series::new(ORDERED, measured(&findings.sequential)),
-        Series::new("Published", measured(&findings.published)),
+        Series::new(OF_PUBLISHED, measured(&findings.published)),
     ];
     series.extend(not_valid(invalid_mixes(&findings.profile, |cell| vec![rate_of(&whole(cell))])));
     let caption = "All requests per second against the mix, and what reads alone and writes alone predict";

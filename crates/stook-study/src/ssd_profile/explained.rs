@@ -12,7 +12,7 @@ pub(super) const SUMMARY: &str = "The way in which users of CrystalDiskMark and 
 /// The signs of tables.
 pub(super) const SIGNS: &str = "✓ passed every check. ? is unverified: it failed no check, and one that applies could not be \
     made, so nothing shows that the figure is right; it is drawn and used as the others are, and marked. ✗ failed a check: \
-    it is shown, and used for nothing.";
+    it is shown, and used for nothing but, if it failed those of Little's law alone, for the conclusions about that.";
 
 /// Every word that the page takes for granted from here on.
 pub(super) const WORDS: [(&str, &str); 7] = [
@@ -100,7 +100,7 @@ pub(super) const LITTLE: &str = "There is a law for everything in which somethin
 pub(super) const MIX: &str = "From reads only, on the left, to writes only, on the right, one request at a time: all \
     requests per second, reads and writes together. If reads and writes did not disturb one another, each would take of \
     every second what it takes alone, and the rate of a mix would be the harmonic mean of the two pure rates: the dashed \
-    line. What is below it is what they cost each other.";
+    line, which is ours. What is below it is what they cost each other.";
 
 pub(super) const IOPS_MIX: &str = "The same, reads and writes apart. To the right there are fewer of one and more of the \
     other, so the lines cross.";
@@ -129,8 +129,8 @@ pub(super) const ADVERTISED: &str = "The document compares what its SSD is adver
     without a pause, and then writes of the same.";
 
 pub(super) const ENDURANCE: &str = "What a drive may write until it is expected to fail, divided by what it holds, can be \
-    compared between drives. Where a drive says how much of its life is used and what was written to it, the one divided by \
-    the other is what it lasts for, if it goes on as it did.";
+    compared between drives. Where a drive says what was written to it and which share of its life is used, bytes written ÷ share \
+    of life used is the endurance to expect, if it goes on as it did.";
 
 pub(super) const SIMULATED: &str = "This is no measurement. The document says that a disk that rotates would show a more \
     logarithmic line; where none is at hand, one is simulated: an arm that moves, platters that turn, bytes that pass below \

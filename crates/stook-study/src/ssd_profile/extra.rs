@@ -3,7 +3,6 @@
 
 use stook::report::units::{percent, rate};
 
-use super::cells::{Cell, Profile};
 use super::conclusions::{Here, not_measured, sentence};
 use super::published;
 use super::simulated::Curves;
@@ -88,12 +87,9 @@ pub(super) fn gigabytes_there() -> Judgement {
     in_a_minute(printed_rates()[1])
 }
 
-pub(super) fn gigabytes_here(profile: &Profile) -> Judgement {
-    let counted = profile.blocks.iter().chain(&profile.depths).filter(|cell| cell.counts());
-    match counted.map(|cell: &Cell| cell.bandwidth_bytes_per_s).max_by(f64::total_cmp) {
-        Some(most) => in_a_minute(most),
-        None => not_measured("cell"),
-    }
+pub(super) fn gigabytes_here(here: &Here<'_>) -> Judgement {
+    let [reads, _] = here.best_bytes_per_s;
+    reads.map_or_else(|| not_measured("cell"), in_a_minute)
 }
 
 fn in_a_minute(bytes_per_s: f64) -> Judgement {
@@ -164,7 +160,13 @@ mod tests {
             )
         );
         assert_eq!(gigabytes_there(), (Verdict::Holds, "6,000 MB/s are 360 GB in a minute.".to_owned()));
-        assert_eq!(gigabytes_here(&published::profile()).0, Verdict::Holds);
+        assert_eq!(
+            judged(gigabytes_here, |_| {}),
+            (Verdict::DoesNotHold, "3,000 MB/s are 180 GB in a minute.".to_owned())
+        );
+        assert_eq!(judged(gigabytes_here, |here| here.best_bytes_per_s[0] = Some(4e9)).0, Verdict::Holds);
+        let none = judged(gigabytes_here, |here| here.best_bytes_per_s = [None, Some(4e9)]);
+        assert_eq!(none.0, Verdict::NotMeasured);
     }
 
     #[test]

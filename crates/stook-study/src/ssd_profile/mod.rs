@@ -4,9 +4,9 @@
 //! shown beside the published ones; and at random places, which is ours. What the document does not
 //! state, the page cache and the engine, is measured the other way, too. In addition there are the
 //! four well-known lines of disk benchmarks, and a map of block against depth; and runs of minutes
-//! where these are asked for. Cells that fail a check are shown with the reason; nothing is
-//! concluded from them and nothing is fitted to them. Cells that are unverified are used, and
-//! marked.
+//! where these are asked for. Cells that fail a check are shown with the reason; nothing is fitted
+//! to them, and nothing is concluded from them, unless Little's law is all that they fail: then
+//! they decide about it. Cells that are unverified are used, and marked.
 
 mod beside;
 pub mod cells;

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use stook::bench::gates::State;
 use stook::report::least_squares::Estimate;
 
-use super::cells::{BASE_BLOCK_BYTES, Cell, Part, Profile, SMALL_BLOCK_BYTES};
+use super::cells::{BASE_BLOCK_BYTES, Cell, Part, Product, Profile, SMALL_BLOCK_BYTES};
 use crate::frame::{Document, Printed};
 
 /// The document.
@@ -90,7 +90,7 @@ pub const TEXT: Printed = Printed {
         &["Its sequential reads, against those of the drive", "half"],
         &["The same a second time (writes may be meant)", "a fourth"],
         &["Age of the drive", "3 year old"],
-        &["What of a program is read in under a minute", "multiple hundred GB"],
+        &["Size of a program read in under a minute", "multiple hundred GB"],
     ],
 };
 
@@ -117,12 +117,13 @@ pub fn profile() -> Profile {
         let [read, write] = [1, 4].map(|first| figures(&MIXES, row, first));
         cell(BASE_BLOCK_BYTES, 1, share as u8, read, write)
     };
+    let depth = |(row, depth)| read(BASE_BLOCK_BYTES, depth, figures(&DEPTHS, row, 1));
+    let depths: Vec<Cell> = rows(&DEPTHS).map(depth).collect();
     Profile {
         blocks: rows(&BLOCKS).map(|(row, kib)| read(kib << 10, 1, figures(&BLOCKS, row, 1))).collect(),
         mixes: rows(&MIXES).map(mix).collect(),
-        depths: rows(&DEPTHS)
-            .map(|(row, depth)| read(BASE_BLOCK_BYTES, depth, figures(&DEPTHS, row, 1)))
-            .collect(),
+        products: depths.iter().filter_map(Product::of).collect(),
+        depths,
         small_writes: Some(cell(SMALL_BLOCK_BYTES, 1, 0, None, Some(SMALL_WRITES))),
     }
 }

@@ -159,7 +159,7 @@ pub(super) fn depths(findings: &Findings) -> Grid {
 
 /// Little's law at every depth: X·W, and what it is of the depth.
 pub(super) fn little(findings: &Findings) -> Grid {
-    let of = ["in order: X·W", "÷ N", "at random: X·W", "÷ N", "published: X·W", "÷ N"];
+    let of = ["in order: X·W", "÷ N", "at random: X·W", "÷ N", "computed from the published: X·W", "÷ N"];
     let mut grid = Grid::new(["Depth N"].into_iter().chain(of));
     let all = [&findings.sequential, &findings.profile, &findings.published];
     for published in &findings.published.depths {
