@@ -57,7 +57,7 @@ fn below_work(findings: &Findings, row: usize) -> Option<f64> {
     let kind = findings.environment.file_system.split(' ').next().unwrap_or_default();
     let readers: &[Reader] = match row.checked_sub(row_of(kind)?)? {
         0 => &[PLAIN],
-        // Of a tree of anybody's there are no numbers.
+        // A tree given with --dir has no numbers.
         1 => &[Reader::Numbered, FILES],
         _ => return None,
     };
@@ -117,7 +117,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         ),
         Step::same(
             "Two levels of directories: 5,000 with 10 files each",
-            "The same, by the digits of their numbers; with --dir a tree of anybody's",
+            "The same, by the digits of their numbers; or a tree given with --dir",
         ),
         Step::same(
             "The files are opened by their number",

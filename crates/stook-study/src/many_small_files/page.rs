@@ -185,7 +185,9 @@ fn share(share: &PairedRatio) -> String {
 
 /// How many times as long the files take, ours and as it follows from the published seconds.
 fn ratios(findings: &Findings) -> Bars {
-    let files_s = find(findings, |reader| *reader == FILES).map(|row| row.seconds);
+    // As published, where they have numbers: what is walked is another way of reading.
+    let files = find(findings, |reader| *reader == Reader::Numbered);
+    let files_s = files.or_else(|| find(findings, |reader| *reader == FILES)).map(|row| row.seconds);
     let here =
         [("plain file", PLAIN), ("pack", Reader::PackStream)].into_iter().filter_map(|(label, reader)| {
             let ratio = files_s? / find(findings, |other| *other == reader)?.seconds;

@@ -13,7 +13,7 @@ use crate::frame::NONE;
 use crate::text::numbers;
 
 pub(super) fn page(findings: &Findings) -> Page {
-    let page = Page::new("Sparse files in memory").lead(
+    let page = Page::new("Sparse files in memory").lead(super::frame::frame(findings).verdict).lead(
         "What has been fetched of a file that is elsewhere is held with gaps between: what do small reads, small writes \
          and questions cost?",
     );
