@@ -105,7 +105,7 @@ pub(super) fn is_between_drives(is_same_file_system: bool, is_same_disks: bool, 
 /// Whether reads and writes share what fits through the links of these disks.
 pub(super) fn share_links(attachment: &Attachment) -> bool {
     let mut links = attachment.disks.iter().map(|disk| disk.link.as_ref());
-    links.all(|link| link.is_some_and(|link| is_one_way(link.kind, &link.name)))
+    links.len() > 0 && links.all(|link| link.is_some_and(|link| is_one_way(link.kind, &link.name)))
 }
 
 /// Whether reads and writes share what these disks themselves bring: an arm is in one place.
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(is_one_way(kind, name), expected, "{name}");
         }
         // Of what is not known nothing is assumed.
-        assert!(!share_disks(&Attachment::default()));
+        assert!(!share_links(&Attachment::default()) && !share_disks(&Attachment::default()));
     }
 
     #[test]

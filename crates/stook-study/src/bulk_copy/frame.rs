@@ -287,7 +287,7 @@ mod tests {
         let cached = vec![Cached { data_of_memory: 0.3, memory_bytes, seconds: Some(1.0), left_out }];
         let found = Findings { cached, file_bytes: 450_000_000, ..Findings::copying(200e6) };
         let shares = |found: &Findings| here(found, CHECKS).into_iter().map(|cells| cells[2].clone());
-        assert_eq!(shares(&found).collect::<Vec<_>>(), ["66.7%", "66.7%", "150%"]);
+        assert_eq!(shares(&found).collect::<Vec<_>>(), ["66.7%", "66.7%", "150.0%"]);
         assert_eq!(here(&found, CHECKS)[2][..2], ["cp, from memory", "450.0 MB/s, 429.2 MiB/s"]);
         let limit = found.limit.clone().map(|limit| Limit { is_shared: false, ..limit });
         let both_ways = Findings { limit, ..found.clone() };
