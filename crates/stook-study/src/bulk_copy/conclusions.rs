@@ -254,8 +254,8 @@ fn queues(found: &Findings, holds: fn(f64, f64) -> bool) -> Judgement {
     (Verdict::of(holds(one, thousand)), figures)
 }
 
-/// The rate against ratings, each with its option; the lower of those that are known decides, because
-/// only it can bound the copy.
+/// The rate against ratings, each with its option; the lower of those that are known decides,
+/// because only it can bound the copy.
 fn rated(found: &Findings, ratings: &[(&str, Option<f64>)], holds: fn(f64) -> bool) -> Judgement {
     let known = ratings.iter().filter_map(|(option, rating)| Some((*option, (*rating)?)));
     let Some((option, rating)) = known.min_by(|one, other| one.1.total_cmp(&other.1)) else {

@@ -233,7 +233,7 @@ const ELSEWHERE: [Elsewhere; 1] = [Elsewhere {
 }];
 
 impl Row {
-    /// Whether it is above 100% of the limit, so that it came from memory.
+    /// Whether it is above 100% of the limit, so that it did not come from the device.
     pub(super) fn is_cached(&self) -> bool {
         self.of_limit.is_some_and(|share| share > 1.0)
     }

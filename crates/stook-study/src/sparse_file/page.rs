@@ -203,3 +203,15 @@ fn beside(findings: &Findings) -> Table {
         table.row([vec![row.work.short_label()], python(row), ratios].concat(), Tone::Plain)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_begins_with_the_answer() {
+        let html = page(&Findings::of_rows(Row::all_taking(|_| 0.5, |_| None))).render();
+        let answer = "in blocks of one byte is read at 2.10 MB/s, in blocks of 512 bytes at 2.10 MB/s.";
+        assert!(html.find(answer).is_some_and(|at| at < html.find("<section").unwrap()), "{html}");
+    }
+}
