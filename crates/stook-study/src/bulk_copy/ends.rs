@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use stook::device::Attachment;
+use stook::device::{Attachment, Disk, LinkKind, Transport};
 use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 
@@ -24,6 +24,38 @@ pub struct End {
     pub rotates: Option<bool>,
     /// Why it is no drive that somebody could buy; absent where it may be one.
     pub simulated: Option<String>,
+    /// What kind of drive it is, where the document has one of that kind.
+    #[serde(skip)]
+    pub(super) kind: Option<DriveKind>,
+}
+
+/// A kind of drive that the document has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DriveKind {
+    HardDisk,
+    SataSsd,
+    NvmeSsd,
+    Card,
+}
+
+impl DriveKind {
+    /// Of all disks together; `None` where they are of several kinds, or of none that is known.
+    fn of(attachment: &Attachment) -> Option<Self> {
+        let of_disk = |disk: &Disk| Self::named(disk.transport, disk.rotates, disk.is_card_reader);
+        let first = attachment.disks.first().and_then(of_disk)?;
+        attachment.disks.iter().all(|disk| of_disk(disk) == Some(first)).then_some(first)
+    }
+
+    fn named(transport: Transport, rotates: Option<bool>, is_card_reader: bool) -> Option<Self> {
+        match (transport, rotates) {
+            (Transport::Card, _) => Some(Self::Card),
+            _ if is_card_reader => Some(Self::Card),
+            (Transport::Nvme, _) => Some(Self::NvmeSsd),
+            (_, Some(true)) => Some(Self::HardDisk),
+            (Transport::Sata, Some(false)) => Some(Self::SataSsd),
+            _ => None,
+        }
+    }
 }
 
 impl End {
@@ -35,7 +67,9 @@ impl End {
             Some(stack) if !device.starts_with(stack.as_str()) => format!("{stack}: {device}"),
             _ => device,
         };
-        Self { file_system, device, link, rotates, simulated: simulated(attachment) }
+        let simulated = simulated(attachment);
+        let kind = DriveKind::of(attachment).filter(|_| simulated.is_none());
+        Self { file_system, device, link, rotates, simulated, kind }
     }
 
     /// The mark of figures that are not of a drive.
@@ -68,6 +102,27 @@ pub(super) fn is_between_drives(is_same_file_system: bool, is_same_disks: bool, 
     !is_same_file_system && (!is_same_disks || is_simulated)
 }
 
+/// Whether reads and writes share what fits through the links of these disks.
+pub(super) fn share_links(attachment: &Attachment) -> bool {
+    let mut links = attachment.disks.iter().map(|disk| disk.link.as_ref());
+    links.len() > 0 && links.all(|link| link.is_some_and(|link| is_one_way(link.kind, &link.name)))
+}
+
+/// Whether reads and writes share what these disks themselves bring: an arm is in one place.
+pub(super) fn share_disks(attachment: &Attachment) -> bool {
+    !attachment.disks.is_empty() && attachment.disks.iter().all(|disk| disk.rotates == Some(true))
+}
+
+/// Whether a link carries one direction at a time. USB from 3.0 on and PCIe have wires of their own
+/// for each.
+fn is_one_way(kind: LinkKind, name: &str) -> bool {
+    match kind {
+        LinkKind::Sata => true,
+        LinkKind::Usb => ["USB 1.1", "USB 2.0"].contains(&name),
+        _ => false,
+    }
+}
+
 impl Findings {
     /// Both ends, the source first.
     fn ends(&self) -> [&End; 2] {
@@ -77,6 +132,11 @@ impl Findings {
     /// The mark of figures that come from or go to what is no drive.
     pub(super) fn mark(&self) -> &'static str {
         self.ends().into_iter().map(End::mark).find(|mark| !mark.is_empty()).unwrap_or_default()
+    }
+
+    /// Whether an end is no drive.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.ends().iter().any(|end| end.simulated.is_some())
     }
 
     /// What is to be known of figures before they are read: which ends are no drives.
@@ -150,6 +210,36 @@ mod tests {
         memory.is_memory = true;
         assert_eq!(simulated(&memory).as_deref(), Some("its files are kept in memory"));
         assert_eq!(simulated(&Attachment::default()), None);
+    }
+
+    #[test]
+    fn only_links_that_carry_one_direction_at_a_time_are_shared() {
+        for (kind, name, expected) in [
+            (LinkKind::Sata, "SATA 6.0 Gbit/s", true),
+            (LinkKind::Usb, "USB 2.0", true),
+            (LinkKind::Usb, "USB 3.0", false),
+            (LinkKind::PciExpress, "PCIe 3.0 x4", false),
+        ] {
+            assert_eq!(is_one_way(kind, name), expected, "{name}");
+        }
+        // Of what is not known nothing is assumed.
+        assert!(!share_links(&Attachment::default()) && !share_disks(&Attachment::default()));
+    }
+
+    #[test]
+    fn drives_are_of_the_kinds_of_the_document_or_of_none() {
+        for (transport, rotates, is_card_reader, expected) in [
+            (Transport::Nvme, Some(false), false, Some(DriveKind::NvmeSsd)),
+            (Transport::Sata, Some(false), false, Some(DriveKind::SataSsd)),
+            (Transport::Sata, Some(true), false, Some(DriveKind::HardDisk)),
+            (Transport::Usb, None, true, Some(DriveKind::Card)),
+            (Transport::Card, Some(false), false, Some(DriveKind::Card)),
+            (Transport::Usb, None, false, None),
+            (Transport::Virtual, None, false, None),
+        ] {
+            assert_eq!(DriveKind::named(transport, rotates, is_card_reader), expected, "{transport:?}");
+        }
+        assert_eq!(DriveKind::of(&Attachment::default()), None);
     }
 
     #[test]

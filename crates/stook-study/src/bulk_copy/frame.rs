@@ -3,6 +3,7 @@
 use stook::report::units;
 
 use super::conclusions::CLAIMS;
+use super::ends::DriveKind;
 use super::published::{CHECKS, DETAILS, DISKS, DOCUMENT, LOCAL, MEMORY, OPTIONS, SYSTEMS};
 use super::ways::{PUBLISHED_BLOCK_BYTES, Way};
 use super::{End, Findings, Row};
@@ -49,34 +50,26 @@ fn apart(rate: Option<f64>, mark: &str) -> [String; 2] {
 
 fn tables(findings: &Findings) -> Vec<Beside> {
     let own = findings.rate(Way::PUBLISHED);
-    let (disks, local) = if findings.is_between_drives { (own, None) } else { (None, own) };
-    let share = |rating: Option<f64>| match (disks, rating) {
-        (Some(rate), Some(rating)) => units::percent(rate / rating),
-        _ => NONE.to_owned(),
-    };
-    let rating = |row: usize| {
-        if row == 3 { findings.rated_read_bytes_per_s } else { findings.rated_write_bytes_per_s }
-    };
     let cached = |row: usize| findings.cached.get(row).and_then(|cached| cached.seconds);
     let rate_of = |seconds: Option<f64>| Some(findings.file_bytes as f64 / seconds?);
+    let outlier = rate_of(cached(0));
     vec![
-        Beside::new(DISKS, ["Here, MB/s", "Here, MiB/s", "Of the rating"], |row| {
-            let [decimal, binary] = apart(disks, findings.mark());
-            [decimal, binary, share(rating(row))]
-        }),
-        Beside::new(LOCAL, ["Here, MB/s", "Here, MiB/s", "From memory"], |_| {
-            let [decimal, binary] = apart(local, findings.mark());
-            [decimal, binary, both(local.and_then(|_| rate_of(cached(0))))]
+        Beside::new(DISKS, ["Here, MB/s", "Here, MiB/s", "Of the rating"], |row| disks(findings, row)),
+        Beside::new(LOCAL, ["Here, MB/s", "Here, MiB/s", "From memory, by cp"], |row| {
+            let rate = own.filter(|_| is_of_local(findings, row));
+            let [decimal, binary] = apart(rate, findings.mark());
+            [decimal, binary, both(rate.and(outlier))]
         }),
         Beside::new(MEMORY, ["Here, cp"], |row| [both(rate_of(cached(row)))]),
-        Beside::new(CHECKS, ["Here", "Of the limit"], |row| {
-            let way = if row == 1 { Way::Cp } else { Way::PUBLISHED };
-            let found = findings.rows.iter().find(|one| one.way == way).filter(|_| row < 2);
-            let share = found.and_then(|found| found.of_limit);
-            [
-                both(found.and_then(|found| found.bytes_per_s)),
-                share.map_or_else(|| NONE.to_owned(), units::percent),
-            ]
+        Beside::new(CHECKS, ["Here, by", "Rate", "Twice, of the limit"], |row| {
+            let (by, rate) = match row {
+                0 => ("two threads", own),
+                1 => ("cp", findings.rate(Way::Cp)),
+                _ => ("cp, from memory", outlier),
+            };
+            let rate = rate.filter(|_| findings.is_within_disks);
+            let share = rate.filter(|_| findings.is_shared()).and_then(|rate| findings.of_limit(rate));
+            [by.to_owned(), both(rate), share.map_or_else(|| NONE.to_owned(), units::percent)]
         }),
         Beside::new(DETAILS, ["Here"], |_| [NONE.to_owned()]),
         Beside::new(OPTIONS, ["Here", "Against its default"], |row| option(findings, row)),
@@ -85,6 +78,27 @@ fn tables(findings: &Findings) -> Vec<Beside> {
             [ratio.map_or_else(|| NONE.to_owned(), |(own, cp)| units::factor(cp / own))]
         }),
     ]
+}
+
+/// A copy from drive to drive, beside the rows whose rated drive is of the same kind.
+fn disks(findings: &Findings, row: usize) -> [String; 3] {
+    // Of the card as a source it is reads that are rated.
+    let (end, kind, rating) = match row {
+        3 => (&findings.source, DriveKind::Card, findings.rated_read_bytes_per_s),
+        4 => (&findings.destination, DriveKind::Card, findings.rated_write_bytes_per_s),
+        _ => (&findings.destination, DriveKind::HardDisk, findings.rated_write_bytes_per_s),
+    };
+    let is_of_row = end.kind == Some(kind) || findings.is_simulated();
+    let rate = findings.rate(Way::PUBLISHED).filter(|_| findings.is_between_drives && is_of_row);
+    let [decimal, binary] = apart(rate, findings.mark());
+    let share = rate.zip(rating).map(|(rate, rating)| units::percent(rate / rating));
+    [decimal, binary, share.unwrap_or_else(|| NONE.to_owned())]
+}
+
+/// Whether a row of [`LOCAL`] is of a drive of the same kind.
+fn is_of_local(findings: &Findings, row: usize) -> bool {
+    let kind = if row == 0 { DriveKind::NvmeSsd } else { DriveKind::SataSsd };
+    !findings.is_between_drives && (findings.source.kind == Some(kind) || findings.is_simulated())
 }
 
 /// What the rows of [`OPTIONS`] name; of 1M to 8M the first.
@@ -120,13 +134,15 @@ fn facts(findings: &Findings) -> Vec<(String, String)> {
 fn procedure(findings: &Findings) -> Vec<Step> {
     let places = format!("{} to {}", findings.from.display(), findings.to.display());
     vec![
-        Step::same(
-            "A thread that reads and one that writes, with a queue between, blocks of 128K and a queue of 10",
-            "The same, written anew from this description; stook copy and cp beside it, which is ours",
+        Step::other(
+            "Blocks are queued up between threads: 128K each, and 10 of them",
+            "One thread reads and one writes; stook copy and cp beside it, which is ours",
+            "how many threads there are is not stated",
         ),
-        Step::same(
-            "Blocks of 1K to 1G, queues of 1, 10 and 1000",
-            "The same; a block that needs more than a quarter of the free memory is left out",
+        Step::other(
+            "Blocks of 1K, 128K, 1M to 8M and 1G, queues of 1, 10 and 1000",
+            "These, and 4 KiB, 16 KiB and 64 MiB; a block that needs more than a quarter of the free memory is left out",
+            "those between are ours; memory must not run out",
         ),
         Step::other(
             "Few very large files, up to a full card",
@@ -153,9 +169,9 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "what is still in memory is not copied",
         ),
         Step::other(
-            "Caches are as the last run left them",
+            "Whether caches are emptied before a copy is not stated",
             findings.cold.clone(),
-            "the document itself shows what comes of that",
+            "what is still in memory is copied faster, as the document itself shows",
         ),
         Step::other("Windows, Robocopy, WSL", "Linux, cp", "not measured: none of them is here"),
         Step::rounds(format!("{} rounds, every way in turn; medians", findings.rounds)),
@@ -217,7 +233,7 @@ const ELSEWHERE: [Elsewhere; 1] = [Elsewhere {
 }];
 
 impl Row {
-    /// Whether it is above 100% of the limit, so that it came from memory.
+    /// Whether it is above 100% of the limit, so that it did not come from the device.
     pub(super) fn is_cached(&self) -> bool {
         self.of_limit.is_some_and(|share| share > 1.0)
     }
@@ -230,7 +246,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use super::super::progress;
+    use super::super::{Cached, Limit, progress};
     use super::*;
 
     fn here(found: &Findings, printed: crate::frame::Printed) -> Vec<Vec<String>> {
@@ -238,21 +254,46 @@ mod tests {
         tables.into_iter().find(|table| table.printed == printed).unwrap().here
     }
 
-    /// A copy stands in one of the two tables, with MB and MiB apart.
+    /// A copy stands in one of the two tables, beside drives of its kind, with MB and MiB apart.
     #[test]
-    fn a_copy_is_within_a_drive_or_from_one_to_another() {
+    fn a_copy_stands_beside_drives_of_its_kind() {
+        let of = |kind| End { kind, ..End::default() };
         let found = Findings { rated_write_bytes_per_s: Some(271e6), ..Findings::copying(200e6) };
+        let local = |kind| here(&Findings { source: of(kind), ..found.clone() }, LOCAL);
         assert_eq!(here(&found, DISKS)[0], [NONE; 3]);
-        assert_eq!(here(&found, LOCAL)[0][..2], ["200.000", "190.735"]);
-        let found = Findings { is_between_drives: true, ..found };
-        assert_eq!(here(&found, DISKS)[0], ["200.000", "190.735", "73.8%"]);
-        // That row is held against reads, whose rating is not known.
-        assert_eq!(here(&found, DISKS)[3], ["200.000", "190.735", NONE]);
+        assert_eq!(local(Some(DriveKind::NvmeSsd))[0][..2], ["200.000", "190.735"]);
+        assert_eq!(local(Some(DriveKind::NvmeSsd))[1][..2], [NONE; 2]);
+        assert_eq!(local(Some(DriveKind::SataSsd))[1][..2], ["200.000", "190.735"]);
+        assert_eq!(local(None), [[NONE; 3]; 2], "a virtual disk is of no kind");
+        let found = Findings { is_between_drives: true, is_within_disks: false, ..found };
+        let to = |kind| here(&Findings { destination: of(kind), ..found.clone() }, DISKS);
+        assert_eq!(to(Some(DriveKind::HardDisk))[0], ["200.000", "190.735", "73.8%"]);
+        assert_eq!(to(Some(DriveKind::HardDisk))[4], [NONE; 3]);
+        assert_eq!(to(Some(DriveKind::Card))[4], ["200.000", "190.735", "73.8%"]);
+        assert_eq!(to(None), [[NONE; 3]; 5]);
         assert_eq!(here(&found, LOCAL)[0][..2], [NONE; 2]);
         let destination = End { simulated: Some("loop0 is a file".to_owned()), ..End::default() };
         let simulated = Findings { destination, ..found };
         assert_eq!(here(&simulated, DISKS)[0][0], "200.000 (simulated)");
+        // That row is held against reads, whose rating is not known.
+        assert_eq!(here(&simulated, DISKS)[3][2], NONE);
         assert!(verdict(&simulated).contains("The destination is simulated"), "{}", verdict(&simulated));
+    }
+
+    /// Twice a rate is held against what carries both directions of a copy within a drive.
+    #[test]
+    fn only_a_copy_within_a_drive_is_held_against_the_link_twice() {
+        let (memory_bytes, left_out) = (1, None);
+        let cached = vec![Cached { data_of_memory: 0.3, memory_bytes, seconds: Some(1.0), left_out }];
+        let found = Findings { cached, file_bytes: 450_000_000, ..Findings::copying(200e6) };
+        let shares = |found: &Findings| here(found, CHECKS).into_iter().map(|cells| cells[2].clone());
+        assert_eq!(shares(&found).collect::<Vec<_>>(), ["66.7%", "66.7%", "150.0%"]);
+        assert_eq!(here(&found, CHECKS)[2][..2], ["cp, from memory", "450.0 MB/s, 429.2 MiB/s"]);
+        let limit = found.limit.clone().map(|limit| Limit { is_shared: false, ..limit });
+        let both_ways = Findings { limit, ..found.clone() };
+        assert_eq!(shares(&both_ways).collect::<Vec<_>>(), [NONE; 3]);
+        let between = Findings { is_within_disks: false, ..found };
+        assert_eq!(here(&between, CHECKS)[0][1..], [NONE; 2]);
     }
 
     /// What contradictions say in numbers.

@@ -61,7 +61,7 @@ pub struct Row {
     pub seconds: Option<f64>,
     /// Bytes of the file ÷ that.
     pub bytes_per_s: Option<f64>,
-    /// What passed ÷ the limit: reads and writes together where both are on the same disks.
+    /// What passed ÷ the limit: reads and writes together where both share it.
     pub of_limit: Option<f64>,
     /// Every round.
     pub runs: Vec<f64>,
@@ -76,6 +76,14 @@ pub struct Limit {
     pub what: String,
     /// What fits through it.
     pub bytes_per_s: f64,
+    /// Whether reads and writes of the same drive share it, so that both have to fit together. Of
+    /// links that carry each direction by itself, and where it is not known, each has to fit.
+    pub is_shared: bool,
+}
+
+/// How often each byte that is copied takes from the limit.
+fn passes(limit: Option<&Limit>, is_within_disks: bool) -> f64 {
+    if is_within_disks && limit.is_some_and(|limit| limit.is_shared) { 2.0 } else { 1.0 }
 }
 
 /// What was found, as it is in `study.json` under `data`.
@@ -297,7 +305,7 @@ impl Study for BulkCopy {
     }
 
     fn conclude(&self, state: State) -> anyhow::Result<Findings> {
-        let passes = if state.is_within_disks { 2.0 } else { 1.0 };
+        let passes = passes(state.limit.as_ref(), state.is_within_disks);
         let row = |(way, runs, left_out): (Way, Vec<f64>, Option<String>)| {
             let seconds = median(&runs).ok();
             let bytes_per_s = seconds.map(|seconds| self.file_bytes as f64 / seconds);
@@ -345,12 +353,13 @@ fn limit(from: &Attachment, to: Option<&Attachment>, place: &Place) -> anyhow::R
     if reads.is_some() || writes.is_some() {
         let links = reads.into_iter().chain(writes);
         let narrowest = links.min_by(|one, other| one.1.total_cmp(&other.1));
-        return Ok(narrowest.map(|(what, bytes_per_s)| Limit { what, bytes_per_s }));
+        let is_shared = ends::share_links(from);
+        return Ok(narrowest.map(|(what, bytes_per_s)| Limit { what, bytes_per_s, is_shared }));
     }
     File::open(place.from())?.drop_cached()?;
     let speed = sequential(&[place.from()], false)?;
     let what = "reads in order past the page cache".to_owned();
-    Ok(Some(Limit { what, bytes_per_s: speed.bytes_per_s() }))
+    Ok(Some(Limit { what, bytes_per_s: speed.bytes_per_s(), is_shared: ends::share_disks(from) }))
 }
 
 fn same_file_system(one: &Path, other: &Path) -> anyhow::Result<bool> {
@@ -383,6 +392,19 @@ fn free_memory_bytes() -> anyhow::Result<u64> {
     Ok(kib.with_context(|| format!("{path} does not say what is available"))? * 1024)
 }
 
+impl Findings {
+    /// Whether reads and writes of this copy share its limit.
+    fn is_shared(&self) -> bool {
+        passes(self.limit.as_ref(), self.is_within_disks) > 1.0
+    }
+
+    /// What passes at this rate ÷ the limit.
+    fn of_limit(&self, bytes_per_s: f64) -> Option<f64> {
+        let limit = self.limit.as_ref()?;
+        Some(passes(Some(limit), self.is_within_disks) * bytes_per_s / limit.bytes_per_s)
+    }
+}
+
 #[cfg(test)]
 impl Findings {
     /// Nothing was measured.
@@ -390,12 +412,12 @@ impl Findings {
         Self {
             rows: Vec::new(),
             cached: Vec::new(),
-            limit: Some(Limit { what: "a link".to_owned(), bytes_per_s: 600e6 }),
+            limit: Some(Limit { what: "a link".to_owned(), bytes_per_s: 600e6, is_shared: true }),
             is_within_disks: true,
             is_between_drives: false,
             source: End::default(),
             destination: End::default(),
-            file_bytes: 1 << 30,
+            file_bytes: 16 << 30,
             rated_read_bytes_per_s: None,
             rated_write_bytes_per_s: None,
             rounds: 1,
@@ -440,6 +462,15 @@ mod tests {
         fs::remove_file(old.join("mine")).unwrap();
         remove_old(&old).unwrap();
         assert!(!old.exists());
+    }
+
+    #[test]
+    fn only_a_copy_within_a_drive_takes_twice_from_a_limit_that_is_shared() {
+        let limit = |is_shared| Limit { what: String::new(), bytes_per_s: 1.0, is_shared };
+        assert_eq!(passes(Some(&limit(true)), true), 2.0);
+        assert_eq!(passes(Some(&limit(true)), false), 1.0);
+        assert_eq!(passes(Some(&limit(false)), true), 1.0);
+        assert_eq!(passes(None, true), 1.0);
     }
 
     #[test]

@@ -51,10 +51,13 @@ pub(super) fn page(findings: &Findings) -> Page {
 }
 
 fn limit(findings: &Findings) -> String {
-    let passes = if findings.is_within_disks {
-        "Twice each rate, read and written on the same disks,"
-    } else {
-        "Each rate"
+    let passes = match (findings.is_shared(), findings.is_within_disks) {
+        (true, _) => "Twice each rate, because reads and writes of the same disks share it,",
+        (false, true) => {
+            "Each rate, not twice as much, because a limit may hold for reads and for writes apart (that of SATA, of USB \
+             up to 2.0 and of a disk that rotates holds for both together),"
+        }
+        (false, false) => "Each rate",
     };
     match &findings.limit {
         Some(limit) => format!(

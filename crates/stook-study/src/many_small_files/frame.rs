@@ -5,8 +5,7 @@ use stook::report::units;
 use super::conclusions::CLAIMS;
 use super::on::OnMeasured;
 use super::published::{DOCUMENT, READS, TEXT};
-use super::readers::Reader;
-use super::{FILES, Findings, PLAIN};
+use super::{Findings, PLAIN, loose_files};
 use crate::frame::{Beside, Contradiction, Frame, NONE, Step, judged};
 
 pub(super) fn frame(findings: &Findings) -> Frame {
@@ -55,14 +54,13 @@ fn on_file_system(findings: &Findings, row: usize) -> Option<f64> {
 
 fn below_work(findings: &Findings, row: usize) -> Option<f64> {
     let kind = findings.environment.file_system.split(' ').next().unwrap_or_default();
-    let readers: &[Reader] = match row.checked_sub(row_of(kind)?)? {
-        0 => &[PLAIN],
-        // Of a tree of anybody's there are no numbers.
-        1 => &[Reader::Numbered, FILES],
-        _ => return None,
+    let rows = &findings.rows;
+    let row = match row.checked_sub(row_of(kind)?)? {
+        0 => rows.iter().find(|row| row.reader == Some(PLAIN)),
+        1 => loose_files(rows),
+        _ => None,
     };
-    let row_of = |reader: &Reader| findings.rows.iter().find(|row| row.reader == Some(*reader));
-    readers.iter().find_map(row_of).map(|row| row.seconds)
+    row.map(|row| row.seconds)
 }
 
 fn sample(findings: &Findings, row: usize) -> String {
@@ -117,7 +115,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         ),
         Step::same(
             "Two levels of directories: 5,000 with 10 files each",
-            "The same, by the digits of their numbers; with --dir a tree of anybody's",
+            "The same, by the digits of their numbers; or a tree given with --dir",
         ),
         Step::same(
             "The files are opened by their number",

@@ -297,8 +297,7 @@ impl Study for ManySmallFiles {
         let cpu_s = |taken: &Taken| taken.user_cpu_s + taken.system_cpu_s;
         let found = Found {
             files: returned.records,
-            // As published, where they have numbers.
-            files_s: row(Some(Reader::Numbered)).or_else(|_| row(Some(FILES)))?.seconds,
+            files_s: loose_files(&rows).context("a way was not measured")?.seconds,
             files_parallel_s: row(Some(parallel))?.seconds,
             readers: best,
             plain_s: plain.seconds,
@@ -306,9 +305,7 @@ impl Study for ManySmallFiles {
             plain_again_s: median(&state.plain_again_s)?,
             pack_s: row(Some(Reader::PackStream))?.seconds,
             plain_of_limit: plain.bytes_per_s / row(None)?.bytes_per_s,
-            files_amplification: row(Some(Reader::Numbered))
-                .or_else(|_| row(Some(FILES)))?
-                .read_amplification,
+            files_amplification: loose_files(&rows).and_then(|row| row.read_amplification),
             further: further_rows.iter().map(Into::into).collect(),
             file_systems: file_systems.iter().map(Into::into).collect(),
         };
@@ -349,6 +346,12 @@ impl Study for ManySmallFiles {
     fn page(findings: &Findings) -> Page {
         page::page(findings)
     }
+}
+
+/// The loose files by one reader: as published, in the order of their numbers, where they have any.
+fn loose_files(rows: &[Row]) -> Option<&Row> {
+    let of = |reader| rows.iter().find(|row| row.reader == Some(reader));
+    of(Reader::Numbered).or_else(|| of(FILES))
 }
 
 /// The limit comes last, regardless of its turn.
@@ -537,6 +540,27 @@ fn make_rest(data: &Data, hooks: &dyn Hooks) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loose_files_are_those_in_the_order_of_their_numbers_where_they_have_any() {
+        let row = |reader, seconds| Row {
+            label: String::new(),
+            reader: Some(reader),
+            returned: None,
+            seconds,
+            bytes_per_s: 1.0,
+            speedup: 1.0,
+            share_of_limit: None,
+            device_read_bytes: None,
+            read_amplification: None,
+            summary: Summary::of(&[seconds]).unwrap(),
+            runs: Vec::new(),
+        };
+        let rows = [row(FILES, 1.0), row(Reader::Files { threads: 8 }, 2.0), row(Reader::Numbered, 3.0)];
+        assert_eq!(loose_files(&rows).map(|row| row.seconds), Some(3.0));
+        assert_eq!(loose_files(&rows[..2]).map(|row| row.seconds), Some(1.0));
+        assert!(loose_files(&rows[1..2]).is_none());
+    }
 
     #[test]
     fn only_names_that_are_given_here_count_as_made_here() {

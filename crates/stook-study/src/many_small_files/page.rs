@@ -9,7 +9,7 @@ use stook::report::units;
 use super::published::pairs;
 use super::readers::{PUBLISHED_BUFFER_LEN, Reader};
 use super::tables::{further, on_file_systems, times_of};
-use super::{FILES, Findings, LIMIT, PLAIN, Row};
+use super::{FILES, Findings, LIMIT, PLAIN, Row, loose_files};
 use crate::text::numbers;
 
 pub(super) fn page(findings: &Findings) -> Page {
@@ -185,7 +185,7 @@ fn share(share: &PairedRatio) -> String {
 
 /// How many times as long the files take, ours and as it follows from the published seconds.
 fn ratios(findings: &Findings) -> Bars {
-    let files_s = find(findings, |reader| *reader == FILES).map(|row| row.seconds);
+    let files_s = loose_files(&findings.rows).map(|row| row.seconds);
     let here =
         [("plain file", PLAIN), ("pack", Reader::PackStream)].into_iter().filter_map(|(label, reader)| {
             let ratio = files_s? / find(findings, |other| *other == reader)?.seconds;

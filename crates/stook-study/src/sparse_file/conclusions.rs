@@ -9,8 +9,16 @@ use super::{Findings, Row, row};
 use crate::frame::{Claim, Judgement, NONE, no_figures, not_measured};
 use crate::verdict::Verdict;
 
-/// What a premium of memory may be.
-const PREMIUM: f64 = 0.125;
+/// Memory ÷ data that is printed as 33 times.
+fn is_33(times: f64) -> bool {
+    (32.5..33.5).contains(&times)
+}
+
+/// Memory ÷ data whose premium is printed as 12.5%, or is less.
+fn is_premium(times: f64) -> bool {
+    times < 1.1255
+}
+
 /// How far a factor may be from one that is called about so large, up and down; and that of two
 /// things that are called nearly equal, and of those that are called quite different.
 const ABOUT: f64 = 1.5;
@@ -40,22 +48,22 @@ pub(super) const CLAIMS: [Claim<Findings>; 6] = [
     Claim {
         section: "C++ Performance, Write",
         published: "A million blocks of one byte take 33 times as much memory as data.",
-        check: "Memory ÷ data, blocks of 1 byte that do not touch: 33 or more.",
+        check: "Memory ÷ data, blocks of 1 byte that do not touch: 33, to a whole number.",
         there: || {
             let times = MEMORY.number(0, 1).unwrap_or(f64::NAN) / TOTAL_BYTES as f64;
-            (Verdict::of((32.5..33.5).contains(&times)), format!("{times:.1} times of 1 MiB."))
+            (Verdict::of(is_33(times)), format!("{times:.1} times of 1 MiB."))
         },
-        here: |found| memory(found, 1, |times| times >= 33.0),
+        here: |found| memory(found, 1, is_33),
     },
     Claim {
         section: "C++ Performance, Write",
         published: "With blocks of 256 bytes it is a premium of just 12.5%.",
-        check: "Memory ÷ data, blocks of 256 bytes that do not touch: 1.125 or less.",
+        check: "Memory ÷ data − 1, blocks of 256 bytes that do not touch: 12.5% or less, to a tenth of a percent.",
         there: || {
             let times = MEMORY.number(1, 1).unwrap_or(f64::NAN) / TOTAL_BYTES as f64;
-            (Verdict::of((times - 1.0 - PREMIUM).abs() < 1e-3), format!("{times:.4} times of 1 MiB."))
+            (Verdict::of(is_premium(times)), format!("{times:.4} times of 1 MiB."))
         },
-        here: |found| memory(found, 256, |times| times <= 1.0 + PREMIUM),
+        here: |found| memory(found, 256, is_premium),
     },
     Claim {
         section: "Python Performance, Read",
@@ -129,7 +137,7 @@ fn memory(found: &Findings, block_bytes: u64, holds: fn(f64) -> bool) -> Judgeme
         format!(" svfsc counts {} bytes here, {:.2} times.", units::count(memory_bytes), times(memory_bytes))
     });
     let ours = times(held.memory_bytes);
-    let figures = format!("{ours:.2} times, as Stook counts its memory.{}", theirs.unwrap_or_default());
+    let figures = format!("{ours:.4} times, as Stook counts its memory.{}", theirs.unwrap_or_default());
     (Verdict::of(holds(ours)), figures)
 }
 
@@ -190,6 +198,7 @@ fn threads_differ(found: &Findings) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::super::python::Installed;
+    use super::super::work::Held;
     use super::*;
     use crate::frame::judged;
 
@@ -197,6 +206,22 @@ mod tests {
     fn its_figures_of_memory_are_those_of_a_mebibyte() {
         for claim in &CLAIMS[1..3] {
             assert_eq!((claim.there)().0, Verdict::Holds, "{}", claim.published);
+        }
+    }
+
+    #[test]
+    fn memory_is_held_against_what_is_printed_up_and_down() {
+        for (words, block_bytes, memory_bytes, expected) in [
+            ("33 times", 1, 34_603_192, Verdict::Holds),
+            ("33 times", 1, 20 << 20, Verdict::DoesNotHold),
+            ("33 times", 1, 100 << 20, Verdict::DoesNotHold),
+            ("premium", 256, 1_179_832, Verdict::Holds),
+            ("premium", 256, TOTAL_BYTES, Verdict::Holds),
+            ("premium", 256, 1_190_000, Verdict::DoesNotHold),
+        ] {
+            let held = Held { block_bytes, data_bytes: TOTAL_BYTES, memory_bytes, svfsc_memory_bytes: None };
+            let found = Findings { memory: vec![held], ..Findings::of_rows(Vec::new()) };
+            assert_eq!(verdict(&found, words).0, expected, "{words} {memory_bytes}");
         }
     }
 
@@ -267,7 +292,7 @@ mod tests {
         for words in ["Reading from Python", "Writing from Python", "Several threads"] {
             let (verdict, why) = verdict(&found, words);
             assert_eq!(verdict, Verdict::NotMeasured, "{words}");
-            assert!(why.starts_with("it is not installed."), "{why}");
+            assert!(why.starts_with("It is not installed."), "{why}");
         }
         let (_, why) = verdict(&found, "Reading from Python");
         assert!(why.contains("reached only through Python here") && why.contains("1.50×"), "{why}");

@@ -80,9 +80,11 @@ fn tables(findings: &Findings) -> Vec<Beside> {
 
 fn procedure(findings: &Findings) -> Vec<Step> {
     vec![
-        Step::same(
-            "One megabyte is read from blocks of 1 to 512 bytes that do not touch, and from one block",
-            "The same, 1 MiB; and in small blocks from one that has no gap, which is ours",
+        Step::other(
+            "One megabyte is read from blocks of 1 to 512 bytes that do not touch, 1,000,000 of 1 byte, and from one block",
+            "1 MiB, 1,048,576 blocks of 1 byte, with a gap of 1 byte; and in small blocks from one that has no gap, which is \
+             ours",
+            "its 2,048 blocks of 512 bytes are 1 MiB; how long its gaps are is not stated",
         ),
         Step::same(
             "One megabyte is written in blocks that touch, which stay one, and in blocks that do not, of which there are as \
@@ -95,11 +97,13 @@ fn procedure(findings: &Findings) -> Vec<Step> {
                 "1 MiB in blocks of each published size and larger ones, 800 bytes between them; and 238,310 blocks of \
                  {NEED_BLOCK_BYTES} bytes, 800 from one to the next, and 1/8, 1/4 and 1/2 of them"
             ),
-            "how long each block is, what grows in its plot, and from where to where 800 bytes are is not stated",
+            "how long each block is is not stated, and 1Mb ÷ 238,310 is 4; nor what grows in its plot, and from where to where \
+             800 bytes are",
         ),
-        Step::same(
+        Step::other(
             "Several threads write and overwrite one megabyte, 8 bytes at a time",
-            "The same: each of 1 to 8 threads writes all of it; and each a part of it, which is ours",
+            "Each of 1 to 8 threads writes all of it; and each a part of it, which is ours",
+            "how many threads there are is not stated",
         ),
         Step::other(
             "With mutexes from C++ (`SVF_THREAD_SAFE`), and without them from Python, where locks of Python are taken",
@@ -170,7 +174,7 @@ mod tests {
         assert_eq!(cells(&found, "Python against"), [[NONE, NONE], [NONE, NONE]]);
         assert_eq!(cells(&found, "Reading one")[0], ["2.10 MB/s", NONE, NONE]);
         let steps = procedure(&found);
-        assert!(steps.iter().any(|step| step.here == "From Rust. it is not installed."), "{steps:?}");
+        assert!(steps.iter().any(|step| step.here == "From Rust. It is not installed."), "{steps:?}");
         let version = Installed { version: Some("1".to_owned()), left_out: None };
         let rows = Row::all_taking(|_| 0.5, |_| Some(1.0));
         let found = Findings { stook_python: version, ..Findings::of_rows(rows) };

@@ -48,7 +48,7 @@ impl By {
 pub enum Over {
     /// 1 MiB in blocks of 512 bytes to 1.
     Sizes,
-    /// An eighth to all of 238,310 blocks of 20 bytes.
+    /// An eighth to all of 238,310 blocks of 4 bytes.
     Counts,
 }
 

@@ -232,7 +232,7 @@ impl Row {
 impl Findings {
     /// These rows, and nothing else.
     fn of_rows(rows: Vec<Row>) -> Self {
-        let missing = || Installed { version: None, left_out: Some("it is not installed".to_owned()) };
+        let missing = || Installed { version: None, left_out: Some("It is not installed".to_owned()) };
         Self {
             growth: Growth::of(&rows),
             rows,

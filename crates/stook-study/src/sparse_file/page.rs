@@ -13,7 +13,7 @@ use crate::frame::NONE;
 use crate::text::numbers;
 
 pub(super) fn page(findings: &Findings) -> Page {
-    let page = Page::new("Sparse files in memory").lead(
+    let page = Page::new("Sparse files in memory").lead(super::frame::frame(findings).verdict).lead(
         "What has been fetched of a file that is elsewhere is held with gaps between: what do small reads, small writes \
          and questions cost?",
     );
@@ -202,4 +202,16 @@ fn beside(findings: &Findings) -> Table {
         let ratios = vec![factor(conclusions::of_svfsc(row)), factor(against)];
         table.row([vec![row.work.short_label()], python(row), ratios].concat(), Tone::Plain)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_begins_with_the_answer() {
+        let html = page(&Findings::of_rows(Row::all_taking(|_| 0.5, |_| None))).render();
+        let answer = "in blocks of one byte is read at 2.10 MB/s, in blocks of 512 bytes at 2.10 MB/s.";
+        assert!(html.find(answer).is_some_and(|at| at < html.find("<section").unwrap()), "{html}");
+    }
 }

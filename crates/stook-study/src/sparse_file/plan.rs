@@ -183,7 +183,7 @@ mod tests {
             assert!(held.stride >= held.len && plan.repeats > 0, "{}", work.label());
         }
         let published = Work::Need { ask_bytes: 16_384 }.plan().unwrap();
-        assert_eq!(published.before, Some(Blocks::new(238_310, 800, 20)));
+        assert_eq!(published.before, Some(Blocks::new(238_310, 800, 4)));
         assert_eq!(published.calls.count, 11_637);
     }
 

@@ -66,7 +66,8 @@ struct Memory {
 impl Peer {
     /// Starts `python` with the package, or says why there is none.
     pub(super) fn start(python: &str, package: Package) -> Result<Self, String> {
-        let none = |why: &dyn fmt::Display| format!("{package} is not measured from {python}: {why}");
+        let none =
+            |why: &dyn fmt::Display| format!("The package {package} is not measured from {python}: {why}");
         let mut command = Command::new(python);
         command.args(["-c", SCRIPT, &package.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -231,7 +232,10 @@ mod tests {
     fn what_is_not_there_and_what_cannot_be_compared_says_why() {
         let place = tempfile::tempdir().unwrap();
         let why = Peer::start("/nowhere/python", Package::Svfsc).unwrap_err();
-        assert!(why.starts_with("svfsc is not measured from /nowhere/python: No such file"), "{why}");
+        assert!(
+            why.starts_with("The package svfsc is not measured from /nowhere/python: No such file"),
+            "{why}"
+        );
         let python = interpreter(place.path(), "stook", &stand_in(!cfg!(debug_assertions), "b''"));
         let why = Peer::start(&python, Package::Stook).unwrap_err();
         assert!(why.contains("debug build"), "{why}");

@@ -13,8 +13,8 @@ pub const TOTAL_BYTES: u64 = 1 << 20;
 pub const NEED_BLOCKS: u64 = 238_310;
 /// From one block to the next.
 pub const NEED_STRIDE_BYTES: u64 = 800;
-/// How long each block is.
-pub const NEED_BLOCK_BYTES: u64 = 20;
+/// How long each block is: about 1Mb ÷ their number.
+pub const NEED_BLOCK_BYTES: u64 = 4;
 /// Numbers of such blocks that are asked about as a whole.
 pub const NEED_COUNTS: [u64; 4] = [NEED_BLOCKS / 8, NEED_BLOCKS / 4, NEED_BLOCKS / 2, NEED_BLOCKS];
 /// The sizes of blocks that the document names: from 1 to 512 bytes.

@@ -80,7 +80,7 @@ const ALL: [FurtherReader; 13] = [
     FurtherReader::JavaNumbered,
 ];
 
-/// What is left of a tree of anybody's, whose files have no numbers.
+/// What is left of a tree given with --dir, whose files have no numbers.
 const OF_ANY_TREE: [FurtherReader; 3] =
     [FurtherReader::Plain, FurtherReader::OtherAfterReading, FurtherReader::OtherCold];
 
@@ -247,7 +247,7 @@ impl Further {
         } else {
             left_out.push(NotMeasured {
                 what: "Read-ahead, an aged tree, history, Java",
-                because: "a tree of anybody's has no numbers; without --dir they are measured".to_owned(),
+                because: "a tree given with --dir has no numbers; without --dir they are measured".to_owned(),
             });
         }
         let readers: &[FurtherReader] = if data.is_some() { &ALL } else { &OF_ANY_TREE };
@@ -338,7 +338,7 @@ impl Further {
     }
 
     fn data(&self) -> anyhow::Result<&FurtherData> {
-        self.data.as_ref().context("a tree of anybody's has no data of this kind")
+        self.data.as_ref().context("a tree given with --dir has no data of this kind")
     }
 
     fn record_bytes(&self) -> anyhow::Result<u64> {
