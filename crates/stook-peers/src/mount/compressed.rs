@@ -20,9 +20,9 @@ const MEMBERS: Sample = Sample { files: 5_000, size: 10_000 };
 const LONG: Sample = Sample { files: 1, size: 64 << 20 };
 pub(super) const NAME: &str = "compressed";
 
-/// How each kind is made of a directory, `$1`: `$2`. Each has one stream, as most programs make them
-/// (`xz` 5.4 as one block, `zstd` 1.5 as one frame): places in it are far from where a program can
-/// begin to unpack.
+/// How each kind is made of a directory, `$1`: `$2`. Each has one stream, as most programs make
+/// them (`xz` 5.4 as one block, `zstd` 1.5 as one frame): places in it are far from where a program
+/// can begin to unpack.
 const KINDS: [(&str, &str); 4] = [
     ("tar.gz", "tar -C \"$1\" -cf - . | gzip -6 > \"$2\""),
     ("tar.zst", "tar -C \"$1\" -cf - . | zstd -q -3 > \"$2\""),

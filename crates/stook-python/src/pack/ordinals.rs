@@ -128,8 +128,8 @@ impl Pack {
     ///
     /// Args:
     ///     number: From 0 on; one below 0 counts from the end.
-    ///     ordinals: What numbers are of: all files of the pack if it is not given. They are listed when
-    ///         the first is asked for, and again after something was written.
+    ///     ordinals: What numbers are of: all files of the pack if it is not given. They are
+    ///         listed when the first is asked for, and again after something was written.
     ///
     /// Returns:
     ///     The record.
