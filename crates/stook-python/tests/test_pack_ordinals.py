@@ -63,7 +63,7 @@ def test_what_is_wrong_is_said(pack: stook.Pack, tmp_path: Path) -> None:
         writer["new"] = b"1"
     with pytest.raises(stook.InvalidError, match="begin again"):
         stook.Pack(tmp_path / "data.stook").at(0, ordinals)
-    assert bytes(pack.at(0, ordinals)) == b"1"
+    assert bytes(pack.at(0, ordinals)) == b"2"
 
 
 def test_a_writer_numbers_what_it_wrote(tmp_path: Path) -> None:
