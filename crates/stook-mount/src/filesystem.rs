@@ -14,7 +14,6 @@ use fuser::{
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
-use rustix::fs::OFlags;
 use stook::engine::File;
 use stook::source::{Source, within};
 use stook::tree::{Fact, Kind, Node, NodeId};
@@ -209,14 +208,8 @@ impl Shared {
         self.attributes(number, &node).ok_or(Errno::ENOENT)
     }
 
-    /// The bytes of a range, fewer at the end; directly, where pages in memory are not asked.
-    fn range(
-        &self,
-        id: NodeId,
-        handle: FileHandle,
-        (offset, size): (u64, u32),
-        is_direct: bool,
-    ) -> Result<Bytes, Errno> {
+    /// The bytes of a range, fewer at the end.
+    fn range(&self, id: NodeId, handle: FileHandle, offset: u64, size: u32) -> Result<Bytes, Errno> {
         if let Some(errno) = self.stalled.errno(id) {
             return Err(errno);
         }
@@ -226,16 +219,8 @@ impl Shared {
         }
         let begun = Instant::now();
         let bytes = self.source(id, handle).and_then(|source| {
-            let Some(range) = within(&*source, offset, u64::from(size)) else { return Ok(Bytes::new()) };
-            let bytes = read(&*source, range)?;
-            let around = self.pusher.as_ref().map(|pusher| &pusher.around).filter(|_| !is_direct);
-            if let Some((around, unit)) = around.and_then(|around| Some((around, around.unit(&*source, range)?)))
-                // The source has all of it by now. It is for the requests to say what is wrong.
-                && let Ok(all) = read(&*source, unit)
-            {
-                around.give(id, unit, &all, range);
-            }
-            Ok(bytes)
+            let range = within(&*source, offset, u64::from(size));
+            range.map_or_else(|| Ok(Bytes::new()), |range| read(&*source, range))
         });
         bytes.map_err(|error| {
             let errno = self.unreadable(id, &error);
@@ -492,7 +477,7 @@ impl Filesystem for Served {
         handle: FileHandle,
         offset: u64,
         size: u32,
-        flags: OpenFlags,
+        _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
@@ -502,12 +487,11 @@ impl Filesystem for Served {
             return reply.data(rest.get(..size as usize).unwrap_or(rest));
         }
         count(&self.0.counters.read);
-        let is_direct = flags.0 & OFlags::DIRECT.bits().cast_signed() != 0;
         self.answer(
             request,
             self.bytes_wait_for(id),
             reply,
-            move |shared| shared.range(id, handle, (offset, size), is_direct),
+            move |shared| shared.range(id, handle, offset, size),
             move |shared, reply, bytes| {
                 shared.counters.read_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 reply.data(&bytes);

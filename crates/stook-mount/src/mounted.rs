@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use stook::stitch::MergedCache;
 use stook::tree::{Kind, NodeId, Tree};
 
 use crate::attach::{Attach, DEVICE};
-use crate::attributes::{BLOCK, Numbers};
+use crate::attributes::Numbers;
 use crate::error::{Error, Result};
 use crate::filesystem::Served;
 use crate::follow;
 use crate::log::{Log, Say};
 use crate::mountpoint::{self, Entry, missing_helper};
 use crate::opened::Opened;
-use crate::push::{self, Pusher, SMALL_MAX, Woken};
+use crate::push::{self, Pusher, SMALL_MAX, Wake};
 use crate::shared::{Shared, Stalled};
 use crate::snapshots::Snapshots;
 use crate::status::{Counters, Mode, Status};
@@ -156,8 +156,7 @@ impl Mounted {
         check(mountpoint, kind)?;
         let is_followed = options.followed.is_some();
         let survey = (tree.is_fixed() || is_followed).then(|| Survey::of(&*tree, root)).transpose()?;
-        let blocks = survey.as_ref().map_or(0, |survey| survey.blocks);
-        let (pusher, woken) = Pusher::new(blocks.saturating_mul(BLOCK));
+        let (pusher, woken) = Pusher::new();
         let mode = match &survey {
             None => Mode::Live,
             Some(survey) if survey.longest <= SMALL_MAX => Mode::Small,
@@ -206,7 +205,7 @@ impl Mounted {
         shared: Arc<Shared>,
         kind: Kind,
         mountpoint: &Path,
-        (options, woken): (&MountOptions, Woken),
+        (options, woken): (&MountOptions, Receiver<Wake>),
     ) -> io::Result<Self> {
         let MountOptions { allow_other, no_exec, .. } = *options;
         let device = Attach { mountpoint, source: &shared.source, kind, allow_other, no_exec }.mount()?;
@@ -230,11 +229,11 @@ impl Mounted {
         shared: &Arc<Shared>,
         notifier: &Notifier,
         options: &MountOptions,
-        woken: Woken,
+        woken: Receiver<Wake>,
     ) -> io::Result<Beside> {
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (pushing, pushes) = (shared.clone(), notifier.clone());
-        let mut threads = vec![named("stook-push").spawn(move || push::run(&pushing, woken, &pushes))?];
+        let mut threads = vec![named("stook-push").spawn(move || push::run(&pushing, &woken, &pushes))?];
         let completing = shared.clone();
         threads.push(named("stook-complete").spawn(move || completing.complete())?);
         let watching = shared.clone();

@@ -60,8 +60,6 @@ pub struct Pushed {
     pub read_ahead: u64,
     /// Passes over the source that read them.
     pub passes: u64,
-    /// Bytes of long files beside those that were asked for, of the same chunks.
-    pub chunk_bytes: u64,
 }
 
 /// What became of files that are made of many, where copies of them are kept.
@@ -148,7 +146,6 @@ macro_rules! counters {
             pub(crate) read_too: AtomicU64,
             pub(crate) read_ahead: AtomicU64,
             pub(crate) passes: AtomicU64,
-            pub(crate) chunk_bytes: AtomicU64,
         }
 
         impl Counters {
@@ -168,7 +165,6 @@ impl Counters {
             read_too: self.read_too.load(Ordering::Relaxed),
             read_ahead: self.read_ahead.load(Ordering::Relaxed),
             passes: self.passes.load(Ordering::Relaxed),
-            chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
         }
     }
 }

@@ -85,8 +85,7 @@ pub struct Args {
     /// How many seconds a read from a server may take, tries included
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = packs::number::<u64>(1..=86_400))]
     timeout: u64,
-    /// Do not put small files, and what is verified along with pages of long ones, into the page
-    /// cache before they are asked for
+    /// Do not put small files into the page cache before they are asked for
     #[arg(long)]
     no_push: bool,
     /// Answer reads of whole files on disk, too, instead of handing these files to the kernel
@@ -479,10 +478,6 @@ fn print_status(status: &Status, args: &Args, context: &Context) -> anyhow::Resu
         units::bytes_decimal(status.pushed.bytes),
         units::count(status.pushed.read_too),
     ))?;
-    if status.pushed.chunk_bytes > 0 {
-        let bytes = units::bytes_decimal(status.pushed.chunk_bytes);
-        output.line(format_args!("{bytes} of long files put into memory beside what was asked for"))?;
-    }
     if status.passed_through > 0 {
         let opens = units::count_of(status.passed_through, "open", "opens");
         output.line(format_args!("{opens} of whole files on disk, which the kernel reads by itself"))?;

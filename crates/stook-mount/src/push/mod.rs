@@ -15,7 +15,6 @@
 //! have is read ahead meanwhile ([`Ahead`]).
 
 mod ahead;
-mod around;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -24,12 +23,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use fuser::Notifier;
+use fuser::{Errno, Notifier};
 use stook::engine::Backend;
 use stook::tree::{GatherOptions, Gathered, NodeId};
 
 use self::ahead::Ahead;
-pub(crate) use self::around::{Around, Rest, has_ended};
 use crate::listing::{Content, contents_of};
 use crate::shared::Shared;
 use crate::status::count;
@@ -60,14 +58,6 @@ pub(crate) struct Pusher {
     state: Mutex<State>,
     wake: SyncSender<Wake>,
     ahead: Ahead,
-    pub(crate) around: Around,
-}
-
-/// What the threads of a pusher wait on.
-#[derive(Debug)]
-pub(crate) struct Woken {
-    wakes: Receiver<Wake>,
-    rests: Receiver<Option<Rest>>,
 }
 
 /// What the thread waits for.
@@ -153,12 +143,10 @@ impl State {
 }
 
 impl Pusher {
-    /// For a tree of so many bytes, with what its threads wait on.
-    pub(crate) fn new(tree_bytes: u64) -> (Self, Woken) {
+    /// With what its thread waits on.
+    pub(crate) fn new() -> (Self, Receiver<Wake>) {
         let (wake, wakes) = sync_channel(WAITING_MAX);
-        let (around, rests) = Around::new(tree_bytes);
-        let pusher = Self { state: Mutex::default(), wake, ahead: Ahead::default(), around };
-        (pusher, Woken { wakes, rests })
+        (Self { state: Mutex::default(), wake, ahead: Ahead::default() }, wakes)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -230,7 +218,6 @@ impl Pusher {
         self.state().is_stopping = true;
         // It may have ended by itself; where it has no room for more, it looks before each.
         self.wake(Wake::Stop);
-        self.around.stop();
     }
 
     /// Where a window begins, and how many directories it may have.
@@ -259,12 +246,11 @@ impl Pusher {
 }
 
 /// Pushes until the mount has ended.
-pub(crate) fn run(shared: &Shared, Woken { wakes, rests }: Woken, notifier: &Notifier) {
+pub(crate) fn run(shared: &Shared, wakes: &Receiver<Wake>, notifier: &Notifier) {
     let Some(pusher) = &shared.pusher else { return };
     let (listed, followed) = sync_channel(WAITING_MAX);
     std::thread::scope(|scope| {
         scope.spawn(move || ahead::run(shared, pusher, &followed));
-        scope.spawn(move || around::run(shared, &rests, notifier, || pusher.state().is_stopping));
         while let Ok(wake) = wakes.recv() {
             if pusher.state().is_stopping {
                 break;
@@ -282,6 +268,12 @@ pub(crate) fn run(shared: &Shared, Woken { wakes, rests }: Woken, notifier: &Not
         }
         drop(listed);
     });
+}
+
+/// Whether the kernel refuses because the mount has ended.
+pub(crate) fn has_ended(error: &std::io::Error) -> bool {
+    let errno = error.raw_os_error();
+    [Errno::ENODEV, Errno::ENOTCONN].iter().any(|ended| Some(ended.code()) == errno)
 }
 
 fn options() -> GatherOptions {

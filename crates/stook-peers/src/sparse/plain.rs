@@ -81,7 +81,7 @@ mod tests {
         let text = driver_text(&Work::need(16_384)).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "work need 0 1");
-        assert_eq!(lines[1], "before 0 800 238310 20 0");
+        assert_eq!(lines[1], "before 0 800 238310 4 0");
         assert_eq!(lines[2..], ["thread 0 0 0 0 0", "calls 0 16384 11637 16384 0"]);
     }
 }

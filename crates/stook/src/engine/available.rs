@@ -8,7 +8,7 @@ const GROUPS: &str = "/sys/fs/cgroup";
 
 /// The bytes that the system could provide without swapping, including reclaimable page cache. In a
 /// container with a lower limit, what is left of that limit.
-pub fn available_memory() -> Option<u64> {
+pub(crate) fn available_memory() -> Option<u64> {
     let machine = of_machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let member_of = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let groups = of_groups(Path::new(GROUPS), &member_of);

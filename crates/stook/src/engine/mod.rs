@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use arena::Arena;
-pub use available::available_memory;
+pub(crate) use available::available_memory;
 pub use buffer::Buffer;
 
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};

@@ -191,12 +191,6 @@ pub trait Source: Send + Sync + fmt::Debug {
         false
     }
 
-    /// How many bytes are read and verified as one, from each multiple of it to the next or to the
-    /// end, where less costs as much: a caller that keeps what it reads had best keep all of them.
-    fn unit_bytes(&self) -> Option<u64> {
-        None
-    }
-
     /// The ranges that its medium does not keep because they are nothing but zeros: a copy can
     /// leave them out and make the same holes. None where the medium does not say, or knows none.
     /// Where they are asked for before the bytes are read, a source that is unchanged afterwards

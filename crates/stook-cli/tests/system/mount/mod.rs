@@ -1,9 +1,9 @@
 //! `stook mount`: what other programs see, and what becomes of mounts that are used, killed and
 //! damaged.
 
-mod around;
 mod calls;
 mod cargo;
+mod chunks;
 mod compressed;
 mod ends;
 mod facts;

@@ -380,10 +380,6 @@ impl Source for RecordSource {
         Ok(())
     }
 
-    fn unit_bytes(&self) -> Option<u64> {
-        Some(self.body.salt.chunk_len)
-    }
-
     fn holes(&self) -> crate::Result<Holes> {
         Ok(self.head.attributes.holes())
     }
