@@ -132,6 +132,12 @@ struct RunArgs {
     #[arg(long, value_enum, value_name = "NAME",
           conflicts_with_all = ["rw", "block_size", "depth", "read_share", "jobs"])]
     preset: Option<PresetArg>,
+    /// Cells from a job file of fio, which means what it means to fio
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "preset", "job", "rw", "block_size", "depth", "batch", "read_share", "jobs", "buffered", "fsync_every", "ramp",
+        "time", "size", "rate", "arrival", "verify", "compressibility",
+    ])]
+    from_fio: Option<PathBuf>,
     /// Cells from a job file (TOML); options given beside it are defaults
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "rw", "block_size", "depth", "read_share", "jobs"])]
     job: Option<PathBuf>,
@@ -294,6 +300,10 @@ fn bench(args: &Args) -> Result<Bench, Error> {
     } else if let Some(path) = &run.job {
         let job = Job::read(path, &base)?;
         (repeats, file_bytes, long_run_s) = (job.repeats, job.file_bytes, job.long_run_s);
+        job.cells
+    } else if let Some(path) = &run.from_fio {
+        let job = Job::read_fio(path, base.seed)?;
+        file_bytes = job.file_bytes;
         job.cells
     } else {
         let (rw, block_sizes) = (cell.rw.clone(), cell.block_size.clone());

@@ -15,6 +15,11 @@ fn bench(directory: &Path, flags: &[&str]) -> (i32, String, String) {
     ended(stook(["bench", "."].iter().chain(&small).chain(flags)).current_dir(directory))
 }
 
+/// Without the options that make the other runs short.
+fn plain(directory: &Path, flags: &[&str]) -> (i32, String, String) {
+    ended(stook(["bench", "."].iter().chain(flags)).current_dir(directory))
+}
+
 fn json(directory: &Path, flags: &[&str]) -> Value {
     let (code, stdout, stderr) = bench(directory, &[flags, &["--json"]].concat());
     assert_eq!(code, 0, "{stderr}");
@@ -159,6 +164,27 @@ fn a_job_file_says_what_is_measured() {
     let (code, _, stderr) = bench(directory.path(), &["--job", "job.toml"]);
     assert_eq!(code, 2);
     assert!(stderr.starts_with("stook: job.toml, line 3: unknown field `depht`"), "{stderr}");
+}
+
+#[test]
+fn jobs_of_fio_are_measured_as_fio_means_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = directory.path().join("reads.fio");
+    let text = "[global]\nsize=1m\nfilename=elsewhere\n[one]\nrw=randread\nioengine=libaio\niodepth=2\n[two]\nstonewall\n";
+    fs::write(&job, text).unwrap();
+    let (code, stdout, stderr) = plain(directory.path(), &["--from-fio", "reads.fio", "--json"]);
+    assert_eq!(code, 0, "{stderr}");
+    let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let cells = report["cells"].as_array().unwrap();
+    let seen: Vec<_> = cells.iter().map(|cell| (cell["rw"].as_str().unwrap(), &cell["depth"])).collect();
+    assert_eq!(seen, [("randread", &2.into()), ("read", &1.into())]);
+    assert!(!directory.path().join("elsewhere").exists());
+    fs::write(&job, "[one]\nsize=1m\n[two]\nsize=1m\n").unwrap();
+    let (code, _, stderr) = plain(directory.path(), &["--from-fio", "reads.fio"]);
+    assert_eq!(code, 2);
+    assert!(stderr.starts_with("stook: reads.fio, line 3: ") && stderr.contains("stonewall"), "{stderr}");
+    let (code, _, stderr) = plain(directory.path(), &["--from-fio", "reads.fio", "--depth", "3"]);
+    assert!(code == 2 && stderr.contains("--depth"), "{stderr}");
 }
 
 #[test]

@@ -95,7 +95,7 @@ const BESIDE: [(&str, &str); 24] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 38] = [
+const TEXTS: [&str; 39] = [
     "--token",
     "--token-file",
     "--accept",
@@ -131,6 +131,7 @@ const TEXTS: [&str; 38] = [
     "--dir",
     "--out",
     "--job",
+    "--from-fio",
     "--report",
     "--into",
     "--log",

@@ -1,4 +1,6 @@
-//! The fio job for a cell, to check a figure with another tool.
+//! The fio job for a cell, to check a figure with another tool; and cells from jobs of fio.
+
+pub(super) mod read;
 
 use std::path::Path;
 

@@ -19,6 +19,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::error::{Error, Result};
+use super::fio::read as fio;
 use super::sweep::{Rw, Sweep};
 use super::workload::{Arrival, Workload};
 use crate::report::units::{parse_seconds, parse_size};
@@ -123,6 +124,17 @@ impl Job {
     pub fn read(path: &Path, base: &Workload) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| crate::Error::io("read", path, error))?;
         Self::parse(&text, path, base)
+    }
+
+    /// Reads a job file of fio, with the defaults of fio. The seed is for jobs that say none.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read, and [`Error::JobFile`], with the line, for anything
+    /// in it that has no meaning here, or would be another measurement.
+    pub fn read_fio(path: &Path, seed: u64) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| crate::Error::io("read", path, error))?;
+        let found = fio::read(&text, seed);
+        found.map_err(|(line, message)| Error::JobFile { path: path.to_path_buf(), line, message })
     }
 
     fn parse(text: &str, path: &Path, base: &Workload) -> Result<Self> {

@@ -28,9 +28,9 @@ pub(super) struct Args {
     /// Length of the test file
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = super::parse_size)]
     size: u64,
-    /// Rounds in which every cell is measured once; what disturbs one of them does not spoil the
+    /// Rounds in which every cell is measured once; what disturbs one of three does not spoil the
     /// cell
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// How long each of the 38 cells is measured in each round
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_seconds)]
