@@ -87,14 +87,18 @@ pub(in super::super) fn read(text: &str, seed: u64) -> std::result::Result<Job, 
         keys.check_rest()?;
         cell.check().map_err(|error| (section.line, error.to_string()))?;
         if file_bytes.is_some_and(|other| other != bytes) {
-            let what = format!("the file has {bytes} bytes in this job, and another length in the one before");
+            let what =
+                format!("the file has {bytes} bytes in this job, and another length in the one before");
             return Err((section.line, what));
         }
         file_bytes = Some(bytes);
         cells.push(cell);
     }
     if cells.is_empty() {
-        return Err((text.lines().count().max(1), "there is no job; expected at least one [section]".to_owned()));
+        return Err((
+            text.lines().count().max(1),
+            "there is no job; expected at least one [section]".to_owned(),
+        ));
     }
     Ok(Job { cells, repeats: None, file_bytes, long_run_s: None })
 }
@@ -134,8 +138,9 @@ impl Keys {
 
     /// Takes a key under any of its names: the last one counts.
     fn take(&mut self, names: &[&str]) -> Option<Entry> {
-        let (found, rest) =
-            std::mem::take(&mut self.entries).into_iter().partition(|entry| names.contains(&entry.key.as_str()));
+        let (found, rest) = std::mem::take(&mut self.entries)
+            .into_iter()
+            .partition(|entry| names.contains(&entry.key.as_str()));
         self.entries = rest;
         Vec::into_iter(found).next_back()
     }
@@ -188,7 +193,8 @@ fn size_of(entry: &Entry) -> std::result::Result<u64, At> {
         "t" => Some(40),
         _ => None,
     };
-    let bytes = number.parse::<u64>().ok().zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
+    let bytes =
+        number.parse::<u64>().ok().zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
     bytes.ok_or_else(|| {
         (entry.line, format!("{}={text}: expected a number with k, m, g, t or nothing after it", entry.key))
     })
@@ -211,7 +217,10 @@ fn seconds_of(entry: &Entry) -> std::result::Result<f64, At> {
     let number = number.parse::<u32>().ok().zip(factor);
     let seconds = number.map(|(number, (times, parts))| f64::from(number) * times / parts);
     seconds.ok_or_else(|| {
-        (entry.line, format!("{}={text}: expected a number with us, ms, s, m, h, d or nothing after it", entry.key))
+        (
+            entry.line,
+            format!("{}={text}: expected a number with us, ms, s, m, h, d or nothing after it", entry.key),
+        )
     })
 }
 
@@ -300,7 +309,8 @@ fn depth(keys: &mut Keys) -> std::result::Result<(u32, u32), At> {
     match asked {
         1 => Ok((1, 1)),
         _ => {
-            let what = format!("{name} has one request at a time: iodepth={asked} has no effect in fio; expected 1");
+            let what =
+                format!("{name} has one request at a time: iodepth={asked} has no effect in fio; expected 1");
             Err((line, what))
         }
     }
@@ -314,10 +324,13 @@ fn range(keys: &mut Keys, pattern: Pattern, jobs: u32) -> std::result::Result<(u
     let size = size.ok_or_else(|| (line, "there is no size; expected the length of the file".to_owned()))?;
     let spans = keys.size(&["offset_increment"])?;
     let all = size.checked_mul(u64::from(jobs));
-    let all = all.ok_or_else(|| (line, format!("{jobs} jobs of {size} bytes are more than a file may have")))?;
+    let all =
+        all.ok_or_else(|| (line, format!("{jobs} jobs of {size} bytes are more than a file may have")))?;
     match spans {
         Some(span) if span == size && pattern == Pattern::Sequential => Ok((size, all)),
-        Some(_) => Err((line, "offset_increment: expected the size, for reads and writes in order".to_owned())),
+        Some(_) => {
+            Err((line, "offset_increment: expected the size, for reads and writes in order".to_owned()))
+        }
         None if jobs > 1 && is_shared && pattern == Pattern::Sequential => {
             let what = "these jobs would all go through the same bytes; here each has a part of its own: expected \
                         offset_increment with the size";
@@ -385,7 +398,10 @@ mod tests {
         let job = read(text, 1).unwrap();
         assert_eq!((job.cells.len(), job.file_bytes), (2, Some(1 << 30)));
         let [reads, mix] = &job.cells[..] else { panic!("{job:?}") };
-        assert_eq!((reads.rw(), reads.block_size, reads.depth, reads.buffered), ("randread", 4096, 32, false));
+        assert_eq!(
+            (reads.rw(), reads.block_size, reads.depth, reads.buffered),
+            ("randread", 4096, 32, false)
+        );
         assert_eq!((reads.time_s, reads.size_bytes, reads.ramp_s), (Some(30.0), None, 0.0));
         assert_eq!((mix.rw(), mix.read_share, mix.jobs, mix.ramp_s), ("randrw", 70, 4, 0.5));
     }
