@@ -68,7 +68,7 @@ def images(length: int, count: int) -> Iterator[bytes]:
             picture.save(buffer, "JPEG", quality=quality)
             quality, out = quality + 3, buffer.getvalue()
         bases.append(out)
-    # What follows the end of a picture is not looked at by decoders, and makes each of its own kind.
+    # Decoders do not look at what follows the end of a picture; it makes each of its own kind.
     for number in range(count):
         yield bases[number % len(bases)] + source.bytes(32)
 

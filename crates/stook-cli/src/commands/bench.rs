@@ -77,6 +77,9 @@ struct CellArgs {
     /// read, write, rw (sequential), randread, randwrite, randrw (random)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     rw: Vec<Rw>,
+    /// Random: the block of rank r is as likely as 1 ÷ r^THETA, by Zipf's law [default: all alike]
+    #[arg(long, value_name = "THETA")]
+    zipf: Option<f64>,
     /// Bytes of each read and write [default: 4K]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_size)]
     block_size: Vec<u64>,
@@ -135,7 +138,7 @@ struct RunArgs {
     /// Cells from a job file of fio, which means what it means to fio
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "preset", "job", "rw", "block_size", "depth", "batch", "read_share", "jobs", "buffered", "fsync_every", "ramp",
-        "time", "size", "rate", "arrival", "verify", "compressibility",
+        "time", "size", "rate", "arrival", "verify", "compressibility", "zipf",
     ])]
     from_fio: Option<PathBuf>,
     /// Cells from a job file (TOML); options given beside it are defaults
@@ -290,6 +293,7 @@ fn bench(args: &Args) -> Result<Bench, Error> {
         verify: cell.verify,
         seed: cell.seed.unwrap_or_else(fresh_seed),
         compressibility: cell.compressibility,
+        zipf: cell.zipf,
         ..Workload::default()
     };
     let (mut repeats, mut file_bytes, mut long_run_s) = (None, None, None);

@@ -174,7 +174,7 @@ fn jobs_of_fio_are_measured_as_fio_means_them() {
     fs::write(&job, text).unwrap();
     let (code, stdout, stderr) = plain(directory.path(), &["--from-fio", "reads.fio", "--json"]);
     assert_eq!(code, 0, "{stderr}");
-    let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let report: Value = serde_json::from_str(&stdout).unwrap();
     let cells = report["cells"].as_array().unwrap();
     let seen: Vec<_> = cells.iter().map(|cell| (cell["rw"].as_str().unwrap(), &cell["depth"])).collect();
     assert_eq!(seen, [("randread", &2.into()), ("read", &1.into())]);

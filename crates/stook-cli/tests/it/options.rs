@@ -66,7 +66,7 @@ const RUNS: [(&str, &str); 35] = [
 ];
 
 /// What an option wants beside it; what begins with `=` is the whole command line.
-const BESIDE: [(&str, &str); 24] = [
+const BESIDE: [(&str, &str); 25] = [
     ("serve --port", "=serve tree --time 5ms"),
     ("pack --max-delete", "--delete"),
     ("copy --max-delete", "=copy tree out --mirror"),
@@ -86,6 +86,7 @@ const BESIDE: [(&str, &str); 24] = [
     ("bench --read-share", "--rw randrw"),
     ("bench --fsync-every", "--rw randwrite"),
     ("bench --compressibility", "--rw randwrite"),
+    ("bench --zipf", "--rw randread"),
     ("bench --long-run", "--rw randwrite"),
     ("bench --preset", "=bench ."),
     ("study sparse-file --source", "=study sparse-file --trace trace.csv --out out"),

@@ -41,6 +41,9 @@ fn section(text: &mut String, number: usize, cell: &Workload, file: &Path, file_
     if (1..100).contains(&cell.read_share) {
         lines.push(format!("rwmixread={}", cell.read_share));
     }
+    if let Some(theta) = cell.zipf {
+        lines.push(format!("random_distribution=zipf:{theta}"));
+    }
     lines.extend(range(cell, file_bytes));
     lines.extend(duration(cell));
     lines.extend(rate(cell));

@@ -69,6 +69,7 @@ struct Keys {
     verify: Option<bool>,
     seed: Option<u64>,
     compressibility: Option<u8>,
+    zipf: Option<f64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -188,6 +189,7 @@ impl Keys {
             verify: self.verify.or(defaults.verify),
             seed: self.seed.or(defaults.seed),
             compressibility: self.compressibility.or(defaults.compressibility),
+            zipf: self.zipf.or(defaults.zipf),
         }
     }
 
@@ -222,6 +224,7 @@ impl Keys {
             verify: self.verify.unwrap_or(base.verify),
             seed: self.seed.unwrap_or(base.seed),
             compressibility: self.compressibility.unwrap_or(base.compressibility),
+            zipf: self.zipf.or(base.zipf),
             ..base.clone()
         })
     }

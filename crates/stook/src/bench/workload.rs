@@ -42,6 +42,10 @@ pub enum Arrival {
 pub struct Workload {
     /// Where the blocks lie.
     pub pattern: Pattern,
+    /// Random: how unlike one another blocks are; that of rank `r` is as likely as `1 ÷ r^θ`, by
+    /// Zipf's law. Without it all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zipf: Option<f64>,
     /// Bytes of each read and write.
     pub block_size: u64,
     /// How many of a hundred requests are reads; the others are writes.
@@ -82,6 +86,7 @@ impl Default for Workload {
     fn default() -> Self {
         Self {
             pattern: Pattern::Random,
+            zipf: None,
             block_size: 4096,
             read_share: 100,
             depth: 1,
@@ -100,6 +105,9 @@ impl Default for Workload {
         }
     }
 }
+
+/// With a greater one hardly anything but one block would be asked for.
+const ZIPF_MAX: f64 = 5.0;
 
 /// More requests a second than any device completes.
 const RATE_MAX: f64 = 1e9;
@@ -146,6 +154,7 @@ impl Workload {
                 "the rate is {rate} requests/s; expected a number above 0, at most {RATE_MAX}"
             ));
         }
+        self.check_zipf()?;
         if self.fsync_every == Some(0) {
             return refuse("fsync every 0 writes was asked for; expected a number of writes from 1");
         }
@@ -157,6 +166,23 @@ impl Workload {
                 "the block size is {}; with verification it has to be a multiple of {UNIT_BYTES} bytes",
                 bytes_exact(self.block_size)
             ));
+        }
+        Ok(())
+    }
+
+    fn check_zipf(&self) -> Result<()> {
+        let Some(theta) = self.zipf else { return Ok(()) };
+        if !(theta > 0.0 && theta <= ZIPF_MAX) {
+            return refuse(format!("the exponent for zipf is {theta}; expected above 0, at most {ZIPF_MAX}"));
+        }
+        if self.pattern == Pattern::Sequential {
+            return refuse("zipf was asked for in order; expected randread, randwrite or randrw");
+        }
+        if self.verify && self.writes() {
+            return refuse(
+                "zipf was asked for with verification, in which no block is in flight twice; expected one of \
+                 them",
+            );
         }
         Ok(())
     }
@@ -294,6 +320,11 @@ mod tests {
         assert!(refused(|w| w.ramp_s = f64::NAN).contains("expected 0 or more"));
         assert!(refused(|w| w.size_bytes = Some(4095)).contains("at least one block of 4,096 bytes"));
         assert!(refused(|w| w.rate_per_s = Some(-1.0)).contains("expected a number above 0"));
+        assert!(refused(|w| w.zipf = Some(0.0)).contains("expected above 0, at most 5"));
+        assert!(refused(|w| w.zipf = Some(f64::NAN)).contains("expected above 0"));
+        assert!(refused(|w| (w.zipf, w.pattern) = (Some(1.0), Pattern::Sequential)).contains("randread"));
+        let verified = |w: &mut Workload| (w.zipf, w.verify, w.read_share) = (Some(1.0), true, 0);
+        assert!(refused(verified).contains("in flight twice"));
         assert!(refused(|w| w.fsync_every = Some(1)).contains("nothing is written"));
         assert!(refused(|w| (w.depth, w.block_size) = (4096, 16 << 20)).contains("lower depth"));
         assert!(refused(|w| (w.verify, w.block_size) = (true, 1000)).contains("multiple of 512"));

@@ -2,14 +2,14 @@
 //!
 //! A section is a cell. What would be another measurement here, or is not known, is refused with
 //! its line, never passed over: jobs that run at the same time, a `sync` engine at a depth that it
-//! does not have, sizes in units that fio reads in two ways. Keys that change nothing of what is
+//! does not have, sizes in units that fio reads in two ways. FioKeys that change nothing of what is
 //! measured ([`IDLE`]) are allowed. Defaults are those of fio: through the page cache, reads in
 //! order, an engine that waits for each request, one depth. Source: fio's documentation, 3.33.
 
 use super::super::job::Job;
 use super::super::workload::{Arrival, Pattern, Workload};
 
-/// Keys that say how fio goes about it, or what it prints, and change nothing of what is measured.
+/// FioKeys that say how fio goes about it, or what it prints, and change nothing of what is measured.
 /// The file is the one that is named on the command line.
 const IDLE: [&str; 26] = [
     "allow_file_create",
@@ -67,7 +67,7 @@ type At = (usize, String);
 ///
 /// # Errors
 /// The line and what was expected, for whatever has no meaning here.
-pub(in super::super) fn read(text: &str, seed: u64) -> std::result::Result<Job, At> {
+pub(in super::super) fn read(text: &str, seed: u64) -> Result<Job, At> {
     let sections = sections(text)?;
     let mut global = Vec::new();
     let (mut cells, mut file_bytes) = (Vec::new(), None);
@@ -76,7 +76,7 @@ pub(in super::super) fn read(text: &str, seed: u64) -> std::result::Result<Job, 
             global.extend(section.entries);
             continue;
         }
-        let mut keys = Keys::new(&global, &section);
+        let mut keys = FioKeys::new(&global, &section);
         let alone = keys.flag("stonewall")? || keys.flag("wait_for_previous")?;
         if !cells.is_empty() && !alone {
             let what = "jobs without stonewall run at the same time; here cells run one after another: expected \
@@ -103,7 +103,7 @@ pub(in super::super) fn read(text: &str, seed: u64) -> std::result::Result<Job, 
     Ok(Job { cells, repeats: None, file_bytes, long_run_s: None })
 }
 
-fn sections(text: &str) -> std::result::Result<Vec<Section>, At> {
+fn sections(text: &str) -> Result<Vec<Section>, At> {
     let mut sections: Vec<Section> = Vec::new();
     for (line, words) in (1..).zip(text.lines()) {
         let words = words.trim();
@@ -124,12 +124,12 @@ fn sections(text: &str) -> std::result::Result<Vec<Section>, At> {
 }
 
 /// The keys that count for a section: its own, and global ones.
-struct Keys {
+struct FioKeys {
     entries: Vec<Entry>,
     line: usize,
 }
 
-impl Keys {
+impl FioKeys {
     fn new(global: &[Entry], section: &Section) -> Self {
         let mut entries = global.to_vec();
         entries.extend(section.entries.iter().cloned());
@@ -145,7 +145,7 @@ impl Keys {
         Vec::into_iter(found).next_back()
     }
 
-    fn flag(&mut self, name: &str) -> std::result::Result<bool, At> {
+    fn flag(&mut self, name: &str) -> Result<bool, At> {
         match self.take(&[name]) {
             None => Ok(false),
             Some(entry) => match entry.value.as_str() {
@@ -156,32 +156,32 @@ impl Keys {
         }
     }
 
-    fn number<T: TryFrom<u64>>(&mut self, names: &[&str]) -> std::result::Result<Option<T>, At> {
+    fn number<T: TryFrom<u64>>(&mut self, names: &[&str]) -> Result<Option<T>, At> {
         self.take(names).map(|entry| number_of(&entry)).transpose()
     }
 
-    fn size(&mut self, names: &[&str]) -> std::result::Result<Option<u64>, At> {
+    fn size(&mut self, names: &[&str]) -> Result<Option<u64>, At> {
         self.take(names).map(|entry| size_of(&entry)).transpose()
     }
 
-    fn seconds(&mut self, name: &str) -> std::result::Result<Option<f64>, At> {
+    fn seconds(&mut self, name: &str) -> Result<Option<f64>, At> {
         self.take(&[name]).map(|entry| seconds_of(&entry)).transpose()
     }
 
-    fn check_rest(&self) -> std::result::Result<(), At> {
+    fn check_rest(&self) -> Result<(), At> {
         let rest = self.entries.iter().find(|entry| !IDLE.contains(&entry.key.as_str()));
         rest.map_or(Ok(()), |entry| Err((entry.line, format!("{} has no meaning here", entry.key))))
     }
 }
 
-fn number_of<T: TryFrom<u64>>(entry: &Entry) -> std::result::Result<T, At> {
+fn number_of<T: TryFrom<u64>>(entry: &Entry) -> Result<T, At> {
     let number = entry.value.parse().ok().and_then(|number: u64| T::try_from(number).ok());
     number.ok_or_else(|| (entry.line, format!("{}={}: expected a whole number", entry.key, entry.value)))
 }
 
 /// What `k` means in fio depends on another key for longer units (`KiB` is 1,000 bytes by default),
 /// so only single letters are read.
-fn size_of(entry: &Entry) -> std::result::Result<u64, At> {
+fn size_of(entry: &Entry) -> Result<u64, At> {
     let text = entry.value.as_str();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -200,7 +200,7 @@ fn size_of(entry: &Entry) -> std::result::Result<u64, At> {
     })
 }
 
-fn seconds_of(entry: &Entry) -> std::result::Result<f64, At> {
+fn seconds_of(entry: &Entry) -> Result<f64, At> {
     let text = entry.value.as_str();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -225,7 +225,7 @@ fn seconds_of(entry: &Entry) -> std::result::Result<f64, At> {
 }
 
 /// The cell, and how long the file has to be.
-fn cell(keys: &mut Keys, seed: u64) -> std::result::Result<(Workload, u64), At> {
+fn cell(keys: &mut FioKeys, seed: u64) -> Result<(Workload, u64), At> {
     let (pattern, share) = direction(keys)?;
     let (depth, batch) = depth(keys)?;
     let jobs = keys.number(&["numjobs"])?.unwrap_or(1);
@@ -238,6 +238,7 @@ fn cell(keys: &mut Keys, seed: u64) -> std::result::Result<(Workload, u64), At> 
     };
     let workload = Workload {
         pattern,
+        zipf: zipf(keys)?,
         read_share: share,
         block_size: keys.size(&["bs", "blocksize"])?.unwrap_or(4096),
         depth,
@@ -257,7 +258,7 @@ fn cell(keys: &mut Keys, seed: u64) -> std::result::Result<(Workload, u64), At> 
     Ok((workload, file_bytes))
 }
 
-fn direction(keys: &mut Keys) -> std::result::Result<(Pattern, u8), At> {
+fn direction(keys: &mut FioKeys) -> Result<(Pattern, u8), At> {
     let line = keys.line;
     let rw = keys.take(&["rw", "readwrite"]);
     let (line, rw) = rw.as_ref().map_or((line, "read"), |entry| (entry.line, entry.value.as_str()));
@@ -289,7 +290,7 @@ fn direction(keys: &mut Keys) -> std::result::Result<(Pattern, u8), At> {
 }
 
 /// Depth, and how many are handed over and taken at once.
-fn depth(keys: &mut Keys) -> std::result::Result<(u32, u32), At> {
+fn depth(keys: &mut FioKeys) -> Result<(u32, u32), At> {
     let line = keys.line;
     let engine = keys.take(&["ioengine"]);
     let (line, name) = engine.as_ref().map_or((line, "psync"), |entry| (entry.line, entry.value.as_str()));
@@ -317,7 +318,7 @@ fn depth(keys: &mut Keys) -> std::result::Result<(u32, u32), At> {
 }
 
 /// The bytes that each job goes through, and how long the file of all is.
-fn range(keys: &mut Keys, pattern: Pattern, jobs: u32) -> std::result::Result<(u64, u64), At> {
+fn range(keys: &mut FioKeys, pattern: Pattern, jobs: u32) -> Result<(u64, u64), At> {
     let line = keys.line;
     let is_shared = keys.entries.iter().any(|entry| entry.key == "filename");
     let size = keys.size(&["size"])?;
@@ -343,7 +344,7 @@ fn range(keys: &mut Keys, pattern: Pattern, jobs: u32) -> std::result::Result<(u
 }
 
 /// When it ends: after a time, and after bytes over all jobs.
-fn end(keys: &mut Keys, size: u64, jobs: u32) -> std::result::Result<(Option<f64>, Option<u64>), At> {
+fn end(keys: &mut FioKeys, size: u64, jobs: u32) -> Result<(Option<f64>, Option<u64>), At> {
     let time_s = keys.seconds("runtime")?;
     let bytes = keys.size(&["io_size"])?;
     let is_timed = keys.flag("time_based")?;
@@ -355,7 +356,17 @@ fn end(keys: &mut Keys, size: u64, jobs: u32) -> std::result::Result<(Option<f64
     }
 }
 
-fn arrival(keys: &mut Keys) -> std::result::Result<Arrival, At> {
+/// How unlike blocks are.
+fn zipf(keys: &mut FioKeys) -> Result<Option<f64>, At> {
+    let Some(entry) = keys.take(&["random_distribution"]) else { return Ok(None) };
+    match entry.value.split_once(':') {
+        None if entry.value == "random" => Ok(None),
+        Some(("zipf", theta)) if theta.parse::<f64>().is_ok() => Ok(theta.parse().ok()),
+        _ => Err((entry.line, format!("random_distribution={}: expected random, or zipf:θ", entry.value))),
+    }
+}
+
+fn arrival(keys: &mut FioKeys) -> Result<Arrival, At> {
     match keys.take(&["rate_process"]) {
         None => Ok(Arrival::Constant),
         Some(entry) => match entry.value.as_str() {
@@ -366,7 +377,7 @@ fn arrival(keys: &mut Keys) -> std::result::Result<Arrival, At> {
     }
 }
 
-fn verify(keys: &mut Keys) -> std::result::Result<bool, At> {
+fn verify(keys: &mut FioKeys) -> Result<bool, At> {
     match keys.take(&["verify"]) {
         None => Ok(false),
         Some(entry) => match entry.value.as_str() {
@@ -452,6 +463,7 @@ mod tests {
             let block_size = blocks * 512;
             let writes = share < 100;
             let cell = Workload {
+                zipf: (is_random && !verify).then_some(1.2),
                 pattern: if is_random { Pattern::Random } else { Pattern::Sequential },
                 block_size,
                 read_share: share,

@@ -22,6 +22,7 @@ mod quota;
 mod record;
 mod stops;
 mod threads;
+mod zipf;
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::super::random::Random;
 use super::super::workload::{Pattern, Workload};
+use super::zipf::Zipf;
 
 /// The blocks of one job, in the order of its requests.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(super) struct Offsets {
     next_read: u64,
     next_write: u64,
     random: Random,
+    /// Some blocks are likelier than others.
+    zipf: Option<Zipf>,
     /// Verified cells never have a block in flight twice, because it would not be known which write
     /// won.
     busy: Option<Bits>,
@@ -38,6 +41,11 @@ impl Offsets {
             0..whole
         };
         let mut random = Random::new(workload.seed, stream(turn, 2 * u64::from(job)));
+        // All jobs of a run like the same blocks.
+        let zipf = workload.zipf.map(|theta| {
+            let seed = Random::new(workload.seed, stream(turn, LIKED)).next();
+            Zipf::new(blocks.end - blocks.start, theta, seed)
+        });
         let first = blocks.start + random.below((blocks.end - blocks.start).max(1));
         Self {
             pattern: workload.pattern,
@@ -45,6 +53,7 @@ impl Offsets {
             next_read: first,
             next_write: first,
             random,
+            zipf,
             busy: exclusive.then(|| Bits::new(blocks.end - blocks.start)),
             blocks,
         }
@@ -55,7 +64,7 @@ impl Offsets {
     pub(super) fn next(&mut self, read: bool) -> u64 {
         loop {
             let block = match self.pattern {
-                Pattern::Random => self.blocks.start + self.random.below(self.blocks.end - self.blocks.start),
+                Pattern::Random => self.blocks.start + self.at_random(),
                 Pattern::Sequential => self.next_in_sequence(read),
             };
             let at = block - self.blocks.start;
@@ -67,6 +76,14 @@ impl Offsets {
                 }
                 None => return block * self.block_size,
             }
+        }
+    }
+
+    #[inline]
+    fn at_random(&mut self) -> u64 {
+        match &self.zipf {
+            None => self.random.below(self.blocks.end - self.blocks.start),
+            Some(zipf) => zipf.next(&mut self.random),
         }
     }
 
@@ -85,6 +102,9 @@ impl Offsets {
         }
     }
 }
+
+/// The stream of which blocks are likely, beside those of offsets, arrivals and choices.
+const LIKED: u64 = (1 << 33) - 1;
 
 /// The stream of random numbers of one turn. Those of a turn are all below 2^33.
 pub(super) fn stream(turn: u64, of_turn: u64) -> u64 {
@@ -176,6 +196,21 @@ mod tests {
         }
         let steps = |turn| of(Pattern::Sequential, turn, 1).windows(2).all(|pair| pair[1] - pair[0] == 4096);
         assert!(steps(0) && steps(1));
+    }
+
+    #[test]
+    fn jobs_of_a_run_like_the_same_blocks_and_another_run_others() {
+        let workload = Workload { zipf: Some(1.5), jobs: 2, ..Workload::default() };
+        let most = |turn, job| {
+            let mut offsets = Offsets::new(&workload, 1 << 30, turn, job);
+            let mut counts = std::collections::BTreeMap::new();
+            (0..2000).for_each(|_| *counts.entry(offsets.next(true)).or_insert(0) += 1);
+            counts.into_iter().max_by_key(|(_, count)| *count).unwrap()
+        };
+        let (block, count) = most(0, 0);
+        assert!(count > 500, "{count} of 2,000: 1 ÷ 2.6 of all");
+        assert_eq!(most(0, 1).0, block);
+        assert_ne!(most(1, 0).0, block);
     }
 
     #[test]
