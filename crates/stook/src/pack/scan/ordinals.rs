@@ -120,22 +120,63 @@ impl Ordinals {
     /// Cuts all ordinals into spans of about so many bytes of the medium, none of which goes from
     /// one segment into the next: ranges of ordinals, in order.
     pub fn spans(&self, bytes: u64) -> Vec<std::ops::Range<u64>> {
-        let mut spans = Vec::new();
+        let starts = self.span_starts(bytes, u64::MAX);
+        let ends = starts.iter().copied().skip(1).chain([self.len]);
+        starts.iter().zip(ends).map(|(start, end)| *start..end).collect()
+    }
+
+    /// Where such spans begin that have no more than this many records each.
+    pub(super) fn span_starts(&self, bytes: u64, records: u64) -> Vec<u64> {
+        let mut starts = Vec::new();
         for Numbered { first, places, .. } in &self.parts {
             let (mut from, mut begins) = (*first, None);
             for (number, place) in (*first..).zip(places.iter()) {
                 let begin = *begins.get_or_insert(place.offset);
-                if place.offset.saturating_sub(begin) >= bytes && number > from {
-                    spans.push(from..number);
+                let is_full = place.offset.saturating_sub(begin) >= bytes || number - from >= records;
+                if is_full && number > from {
+                    starts.push(from);
                     (from, begins) = (number, Some(place.offset));
                 }
             }
-            let end = first + places.len() as u64;
-            if from < end {
-                spans.push(from..end);
+            if places.len() > 0 {
+                starts.push(from);
             }
         }
-        spans
+        starts.shrink_to_fit();
+        starts
+    }
+
+    /// Bytes of the medium from the first to the last of all records of each segment.
+    pub(super) fn medium_bytes(&self) -> u64 {
+        let ends = self
+            .parts
+            .iter()
+            .map(|part| (part.places.get(0), part.places.get(part.places.len().wrapping_sub(1))));
+        let bytes = ends.filter_map(|(first, last)| {
+            let (first, last) = first.zip(last)?;
+            Some(last.offset.saturating_add(last.len.unwrap_or(0)).saturating_sub(first.offset))
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// The same for some of one segment; `None` where the length of the last is not known.
+    pub(super) fn extent_bytes(&self, numbers: std::ops::Range<u64>) -> Option<u64> {
+        let (_, first) = self.place(numbers.start)?;
+        let (_, last) = self.place(numbers.end.checked_sub(1)?)?;
+        Some(last.offset.saturating_add(last.len?).saturating_sub(first.offset))
+    }
+
+    /// The state of which pack it is of.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// A checksum of which records are in it.
+    pub(super) fn sum(&self) -> u32 {
+        self.parts.iter().fold(0, |sum, part| {
+            let sum = crc32c::crc32c_append(sum, &part.segment.to_le_bytes());
+            crc32c::crc32c_append(sum, part.places.bytes())
+        })
     }
 
     /// The list as bytes, for another process; without what is damaged.
@@ -299,11 +340,25 @@ impl Pack {
     /// [`Error::Invalid`] when the ordinals are of another state of the pack, or one is too great;
     /// an error of reading. The inner ones are those of each record.
     pub fn get_at(&self, ordinals: &Ordinals, numbers: &[u64]) -> Result<Vec<Result<Record>>> {
+        self.records_at(ordinals, numbers, |found| Gets::at(self, found)?.run())
+    }
+
+    /// The same for many that are near each other: neighbours are read at once.
+    pub(super) fn get_near(&self, ordinals: &Ordinals, numbers: &[u64]) -> Result<Vec<Result<Record>>> {
+        self.records_at(ordinals, numbers, |found| self.get_neighbours(found))
+    }
+
+    fn records_at(
+        &self,
+        ordinals: &Ordinals,
+        numbers: &[u64],
+        read: impl FnOnce(&[Found]) -> Result<Vec<Result<Option<Record>>>>,
+    ) -> Result<Vec<Result<Record>>> {
         let view = ordinals.origin.view_in(self, KIND)?;
         let found: Result<Vec<Found>> =
             numbers.iter().map(|&number| self.found_at(ordinals, number)).collect();
         let found = found?;
-        let mut records = Gets::at(self, &found)?.run()?;
+        let mut records = read(&found)?;
         self.fill_links(&mut records, view.sequence_end)?;
         let unread = |found: &Found| {
             Error::Invalid(format!("there is no record at byte {} of its segment", found.place.offset))
