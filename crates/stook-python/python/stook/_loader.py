@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -161,7 +160,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that is under way, or comes next."""
-        return self._epoch
+        return self._epoch + (self._running is not None and self._running.is_closed)
 
     def set_epoch(self, epoch: int) -> None:
         """Has the next ``iter`` begin this epoch.
@@ -171,7 +170,7 @@ class Loader:
         """
         self._stream.state(epoch)
         self.close()
-        self._epoch, self._resumed = epoch, None
+        self._running, self._epoch, self._resumed = None, epoch, None
 
     def __len__(self) -> int:
         """How many batches an epoch has; fewer come where damaged records are skipped."""
@@ -180,10 +179,11 @@ class Loader:
 
     def __iter__(self) -> Batches:
         self.close()
-        state = self._stream.state(self._epoch) if self._resumed is None else self._resumed
-        self._resumed = None
+        epoch = self.epoch
+        state = self._stream.state(epoch) if self._resumed is None else self._resumed
+        self._running, self._epoch, self._resumed = None, epoch, None
         records = self._stream.begin(state=state, rank=self._rank, world=self._world, threads=self._readers)
-        self._running = Batches(self._making, records, weakref.ref(self))
+        self._running = Batches(self._making, records)
         return self._running
 
     def state_dict(self) -> dict[str, Any]:
@@ -210,17 +210,18 @@ class Loader:
         text = merged(state)
         stream = self._stream.resumed(text)
         self.close()
-        self._stream = stream
+        self._running, self._stream = None, stream
         self._epoch = Stream.describe(text)["epoch"]
         self._resumed = text
         if stream.is_over(text):
             self._epoch, self._resumed = self._epoch + 1, None
 
     def close(self) -> None:
-        """Ends the epoch under way, and its threads; the next ``iter`` begins the next."""
+        """Ends the epoch under way, and its threads; the next ``iter`` begins the next. The state
+        stays what it was.
+        """
         if self._running is not None:
             self._running.close()
-            self._running = None
 
     def __enter__(self) -> Self:
         return self
@@ -231,18 +232,12 @@ class Loader:
     def __repr__(self) -> str:
         return f"<stook.Loader of {self._records} records of {self._stream.path}>"
 
-    def _ended(self, running: Batches) -> None:
-        """An epoch is over."""
-        if self._running is running:
-            self._running, self._epoch = None, self._epoch + 1
-
 
 class Batches:
     """The batches of an epoch of a `Loader`."""
 
-    def __init__(self, making: Making, records: StreamRecords, loader: weakref.ref[Loader]) -> None:
+    def __init__(self, making: Making, records: StreamRecords) -> None:
         self._making = making
-        self._loader = loader
         self._records = records
         self._process = os.getpid()
         self._decoders = None if making.decode is None else _Decoders(making.decode, making.threads)
@@ -250,7 +245,7 @@ class Batches:
         self._futures: deque[tuple[int, Future[list[Any]]]] = deque()
         self._samples: deque[Any] = deque()
         self._under_way = 0
-        self._is_over = False
+        self._is_over = self.is_closed = False
         #: What ends the epoch once all before it was handed out.
         self._failure: Optional[Exception] = None
 
@@ -260,6 +255,8 @@ class Batches:
     def __next__(self) -> Any:
         if self._process != os.getpid():
             raise InvalidError("this was begun in the process that this one was forked from; begin it again here")
+        if self.is_closed:
+            raise StopIteration
         making, size = self._making, self._making.batch or 1
         try:
             self._gather(size)
@@ -267,8 +264,8 @@ class Batches:
             if not whole and self._failure is not None:
                 raise self._failure
             if not self._samples or (not whole and making.drop_last):
-                if (loader := self._loader()) is not None:
-                    loader._ended(self)
+                # What is left out was handed out, too: the epoch is over.
+                self._records.confirm(len(self._samples))
                 raise StopIteration
             samples = [self._samples.popleft() for _ in range(min(size, len(self._samples)))]
             for sample in samples:
@@ -338,7 +335,7 @@ class Batches:
         if self._process != os.getpid():
             return
         self._records.close()
-        self._is_over = True
+        self.is_closed = True
         self._samples.clear()
         self._futures.clear()
         if self._decoders is not None:
@@ -347,7 +344,7 @@ class Batches:
 
     def __del__(self) -> None:
         # Where making it failed there is nothing to end.
-        if "_is_over" in self.__dict__:
+        if "is_closed" in self.__dict__:
             self.close()
 
 

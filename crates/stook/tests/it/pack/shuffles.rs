@@ -150,7 +150,10 @@ fn the_order_of_a_seed_stays() {
     let pack = Arc::new(open_simulated(&filled(40)).unwrap());
     let shuffle = shuffled(&pack, small(7, 4));
     let order = |epoch| taken(&mut begun(&pack, &shuffle, &shuffle.begin(epoch), ShuffleShare::ALL, 1), 12);
-    assert_eq!([order(0), order(1)], [[25, 5, 18, 14, 35, 0, 27, 3, 32, 2, 11, 4], [6, 0, 8, 11, 39, 28, 5, 1, 20, 19, 23, 13]]);
+    assert_eq!(
+        [order(0), order(1)],
+        [[25, 5, 18, 14, 35, 0, 27, 3, 32, 2, 11, 4], [6, 0, 8, 11, 39, 28, 5, 1, 20, 19, 23, 13]]
+    );
     let medium = shuffled(&pack, ShuffleOptions { seed: None, lanes: 1, ..ShuffleOptions::default() });
     let ids = taken(&mut begun(&pack, &medium, &medium.begin(3), ShuffleShare::ALL, 2), usize::MAX);
     let scanned: Vec<u64> = {

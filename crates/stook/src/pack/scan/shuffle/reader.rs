@@ -90,7 +90,9 @@ impl ShuffleReader {
         shuffle.ordinals.origin().view_in(pack, KIND)?;
         let ShuffleReaderOptions { on_damage, threads } = options;
         if !(1..=THREADS_MAX).contains(&threads) {
-            return Err(Error::Invalid(format!("threads: 1 to {THREADS_MAX} are possible, not {threads}")));
+            return Err(Error::Invalid(format!(
+                "threads: 1 to {THREADS_MAX} threads that read ahead are possible, not {threads}"
+            )));
         }
         let mut own = state.clone();
         own.forget();
