@@ -1,4 +1,4 @@
-"""Records in a seeded order: every one once an epoch, whoever continues it."""
+"""Records in a seeded order: every one once an epoch, by any other reader too."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_a_seed_and_an_epoch_are_an_order(numbers: Path) -> None:
 
 
 def test_a_selection_has_attributes_and_groups(numbers: Path) -> None:
-    stream = stook.Stream(numbers, group="b", start=100, kinds=iter(["file"]))
+    stream = stook.Stream(numbers, group="b", start=100, kinds=iter(("file",)))
     records = list(stream.begin())
     assert {record.key for record in records} == set(range(101, 700, 2)) and records[0].group == "b"
     assert all(record.attributes["label"] == record.key % 10 for record in records)  # type: ignore[operator]
-    assert sorted(keys(pickle.loads(pickle.dumps(stream)).begin())) == sorted(record.key for record in records)  # type: ignore[type-var]
+    assert sorted(keys(pickle.loads(pickle.dumps(stream)).begin())) == sorted(record.key for record in records)
 
 
 def test_ranks_have_the_same_number_of_records(numbers: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_pack_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
     resumed = later.resumed(state)
     rest = list(resumed.begin(state=state))
     assert resumed.generation == stream.generation and {bytes(record) for record in rest} == {b"old"}
-    assert sorted(seen + [record.key for record in rest]) == list(range(100))  # type: ignore[type-var]
+    assert sorted(seen + [record.key for record in rest]) == list(range(100))
     assert sorted(seen + keys(records)) == list(range(100))  # type: ignore[type-var]
 
 

@@ -400,9 +400,10 @@ def loader(
         decode: Called with each `Record` in one of ``threads``; what it gives is the sample.
             Decoders that let go of the interpreter run side by side, as those of images do. Without
             it samples are records.
-        collate: Makes a batch of a list of samples. If it is not given: arrays of one shape and type
-            become one array, tensors likewise, numbers an array where numpy is imported; of tuples
-            of one length and dicts with the same keys each field does. All else stays a list.
+        collate: Makes a batch of a list of samples. If it is not given: arrays of one shape and
+            type become one array, tensors likewise, numbers an array where numpy is imported; of
+            tuples of one length and dicts with the same keys each field does. All else stays a
+            list.
         drop_last: Whether a last batch that is not full is left out.
         seed: What the order depends on, with the epoch.
         threads: Threads that decode: as many as there are CPUs.

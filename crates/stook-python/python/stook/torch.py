@@ -44,8 +44,9 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         split: Where no keys are given, only this part of the pack; see `stook.Pack.splits`.
         kinds: Which records are meant where no keys are given, as for `stook.Pack.scan`. ``"all"``
             takes every record, without a look at their heads.
-        records: Whether ``transform`` is called with the `stook.Record`, which has attributes, group
-            and times, too. Without ``transform`` samples are records, which no worker can send.
+        records: Whether ``transform`` is called with the `stook.Record`, which has attributes,
+            group and times, too. Without ``transform`` samples are records, which no worker can
+            send.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
@@ -145,12 +146,12 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
     epoch: it is read by few long reads, ahead of the reader.
 
     Workers of all ranks together have every record once. The state of all of them in the middle of
-    an epoch is continued exactly, by any other number of them. Workers may be forked or spawned; all
-    read the generation that was published last when this was made.
+    an epoch is continued exactly, by any other number of them. Workers may be forked or spawned;
+    all read the generation that was published last when this was made.
 
-    ``torchdata``'s ``StatefulDataLoader`` collects the states of its workers; `load_state_dict` takes
-    what it gives, also of several ranks, in a list. A plain ``DataLoader`` with workers has no way
-    to ask them: `state_dict` refuses there.
+    ``torchdata``'s ``StatefulDataLoader`` collects the states of its workers; `load_state_dict`
+    takes what it gives, also of several ranks, in a list. A plain ``DataLoader`` with workers has
+    no way to ask them: `state_dict` refuses there.
 
     Args:
         path: The pack.
@@ -166,8 +167,8 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         split: Only this part of the pack; see `stook.Pack.splits`.
         kinds: Only records of these kinds, as for `stook.Pack.scan`.
         records: Whether ``transform`` is called with the `stook.Record`, as for `PackDataset`.
-        on_damage: ``"raise"``, or ``"skip"``: damaged records are passed over, counted in ``skipped``
-            and in states, and warned of (`stook.DamageWarning`) at the end of an epoch.
+        on_damage: ``"raise"``, or ``"skip"``: damaged records are passed over, counted in
+            ``skipped`` and in states, and warned of (`stook.DamageWarning`) at the end of an epoch.
         lanes: How many workers of all ranks there can be at most. Ranks have the same number of
             records, give or take a few, where it is a multiple of theirs.
         window_bytes: How much is read and mixed at once; a worker holds twice as much.
@@ -259,8 +260,8 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             self._running = None
 
     def __len__(self) -> int:
-        """How many samples this rank has in an epoch; fewer come where damaged records are skipped."""
-        return self._stream.count(rank=self._rank, world=self._world)
+        """How many samples this rank has in an epoch; fewer come where damaged records are
+        skipped.""" return self._stream.count(rank=self._rank, world=self._world)
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
@@ -415,8 +416,8 @@ def pil_loader(value: bytes) -> Any:
 
 
 class ImageFolder(PackDataset):
-    """Pictures by class, as ``torchvision.datasets.ImageFolder`` has those of a folder: the class is
-    the first directory of a key, ``cat/1.jpg`` is a ``cat``.
+    """Pictures by class, as ``torchvision.datasets.ImageFolder`` has those of a folder: the class
+    is the first directory of a key, ``cat/1.jpg`` is a ``cat``.
 
     ``classes``, ``class_to_idx``, ``samples``, ``targets`` and ``imgs`` are as there, in the same
     order. Keys take about as many bytes of memory as they have, in a piece that forked workers

@@ -26,7 +26,7 @@ use crate::errors::{OrRaise as _, Raise as _, invalid};
 use crate::key;
 use crate::numbers::{self, Count, Generation};
 use crate::paths;
-use crate::reports::{context, getters};
+use crate::reports::getters;
 use crate::wait::is_stopped;
 
 /// How often signals are looked for while a record is waited for.
@@ -286,7 +286,8 @@ impl Stream {
     ///     record once.
     ///
     /// Raises:
-    ///     stook.InvalidError: A state of something else, or of one of several readers; more readers
+    ///     stook.InvalidError: A state of something else, or of one of several readers; more
+    ///     readers
     ///         than lanes.
     #[pyo3(signature = (epoch=None, *, state=None, rank=0, world=1, worker=0, workers=1, threads=1))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
@@ -543,9 +544,16 @@ impl StreamRecords {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.inner.with(py, |taking| taking.reader.close())
     }
-}
 
-context! { StreamRecords, |_this| (), |this, py, _failed| this.close(py) }
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
+    }
+}
 
 impl StreamRecords {
     fn taken(&self, py: Python<'_>, count: usize, wait: bool) -> PyResult<Vec<Record>> {

@@ -6,7 +6,7 @@
 //! number of records, give or take one, wherever that is in a span; lanes are what readers divide.
 //! Each lane is read in windows of 32 MiB: its next spans, whose records are shuffled by seed,
 //! epoch, lane and window ([`lanes`]). So the order within a lane depends on nothing else, and how
-//! far each lane is says exactly what was handed out, whoever reads it next.
+//! far each lane is says exactly what was handed out, to any other reader too.
 //!
 //! A reader takes windows of its lanes in turn, the first of each, then the second: it holds the
 //! window at hand and the ones that are read ahead, however many lanes it has. That is the
@@ -14,8 +14,8 @@
 //! one window 64 MiB are, with the one ahead, and records that are handed out together come from 16
 //! spans from anywhere in the pack.
 //!
-//! Of a pack below 4 GiB a span is a 2048th of it (a 32nd of a lane), so that records of a lane come
-//! from all over it; of fewer records than that it is one record.
+//! Of a pack below 4 GiB a span is a 2048th of it (a 32nd of a lane), so that records of a lane
+//! come from all over it; of fewer records than that it is one record.
 
 pub(super) mod lanes;
 pub(super) mod order;
