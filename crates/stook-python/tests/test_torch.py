@@ -127,8 +127,8 @@ def test_a_stream_has_every_record_once_an_epoch(numbers: Path, workers: int, me
 
 class AskedInWorkers(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
     """Has the data set asked for its state in workers, with the calls of torchdata's loader in
-    their
-    order: `load_state_dict`, `iter`, `state_dict` before anything was read, and after each batch.
+    their order: `load_state_dict`, `iter`, `state_dict` before anything was read, and after each
+    batch.
     """
 
     def __init__(self, stream: stook.torch.PackStream, batch: int, states: Optional[list[Any]]) -> None:

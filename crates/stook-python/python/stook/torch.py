@@ -260,8 +260,8 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             self._running = None
 
     def __len__(self) -> int:
-        """How many samples this rank has in an epoch; fewer come where damaged records are
-        skipped.""" return self._stream.count(rank=self._rank, world=self._world)
+        """How many samples this rank has in an epoch, damaged ones that are skipped included."""
+        return self._stream.count(rank=self._rank, world=self._world)
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
