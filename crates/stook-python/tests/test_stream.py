@@ -77,6 +77,20 @@ def test_a_selection_has_attributes_and_groups(numbers: Path) -> None:
     assert sorted(keys(pickle.loads(pickle.dumps(stream)).begin())) == sorted(record.key for record in records)
 
 
+def test_keys_that_are_given_come_once_each(numbers: Path) -> None:
+    stream = stook.Stream(numbers, keys=iter([5, 699, 7, 5]))
+    assert sorted(keys(stream.begin())) == [5, 7, 699]  # type: ignore[type-var]
+    assert sorted(keys(pickle.loads(pickle.dumps(stream)).begin(1))) == [5, 7, 699]  # type: ignore[type-var]
+    assert keys(stook.Stream(numbers, keys=[5, 8], group="a").begin()) == [8]
+    assert keys(stook.Stream(numbers, keys=[5, 8], kinds="directory").begin()) == []
+    with pytest.raises(stook.InvalidError, match="no record id:700"):
+        stook.Stream(numbers, keys=[5, 700])
+    with pytest.raises(stook.InvalidError, match="split"):
+        stook.Stream(numbers, keys=[5], split=stook.Pack(numbers).splits(2)[0])
+    with pytest.raises(TypeError, match="keys"):
+        stook.Stream(numbers, keys="5")
+
+
 def test_ranks_have_the_same_number_of_records(numbers: Path) -> None:
     stream = stook.Stream(numbers, even=True)
     assert len(stream) == 640

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from types import TracebackType
@@ -377,6 +377,7 @@ def loader(
     rank: int = 0,
     world: int = 1,
     prefix: Optional[Key] = None,
+    keys: Optional[Iterable[Key]] = None,
     group: Union[str, list[str], None] = None,
     split: Optional[Split] = None,
     kinds: Kinds = "file",
@@ -412,6 +413,7 @@ def loader(
         rank: Which of several processes this is, which share an epoch.
         world: How many they are.
         prefix: Only keys that begin with this.
+        keys: Only these keys, each once.
         group: Only this group, or these.
         split: Only this part of the pack; see `Pack.splits`.
         kinds: Only records of these kinds, as for `Pack.scan`.
@@ -442,7 +444,7 @@ def loader(
     """
     rank, world = _whole("rank", rank, 0), _whole("world", world, 1)
     stream = Stream(
-        path, seed=seed, shuffle=shuffle, prefix=prefix, group=group, split=split, kinds=kinds, on_damage=on_damage,
+        path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds, on_damage=on_damage,
         lanes=lanes if lanes is not None else 64 if shuffle or world > 1 else 1,
         window_bytes=window_bytes, even=even, map=map, access=access, at=at, generation=generation,
     )

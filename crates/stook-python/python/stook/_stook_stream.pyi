@@ -32,6 +32,7 @@ class Stream:
         prefix: Only keys that begin with this.
         start: Only keys from this one on.
         end: Only keys before this one.
+        keys: Only these keys, each once. It goes with no ``split``.
         group: Only this group, or these.
         split: Only this part of the pack; see `Pack.splits`.
         kinds: Only records of these kinds, as for `Pack.scan`.
@@ -48,7 +49,7 @@ class Stream:
         generation: As for `Pack`.
 
     Raises:
-        stook.InvalidError: Lanes or windows that are not possible, an unknown group.
+        stook.InvalidError: Lanes or windows that are not possible, an unknown group or key.
         stook.DamagedError: Whether a record counts is not known.
         stook.NoSuchStateError: There is no such generation.
 
@@ -73,6 +74,7 @@ class Stream:
         prefix: Union[Key, None] = None,
         start: Union[Key, None] = None,
         end: Union[Key, None] = None,
+        keys: Union[Iterable[Key], None] = None,
         group: Union[str, list[str], None] = None,
         split: Union[Split, None] = None,
         kinds: Kinds = "file",

@@ -163,6 +163,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             before this is made.
         world: How many ranks there are.
         prefix: Only keys that begin with this.
+        keys: Only these keys, each once.
         group: Only this group, or these.
         split: Only this part of the pack; see `stook.Pack.splits`.
         kinds: Only records of these kinds, as for `stook.Pack.scan`.
@@ -198,6 +199,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         rank: Optional[int] = None,
         world: Optional[int] = None,
         prefix: Optional[Key] = None,
+        keys: Optional[Iterable[Key]] = None,
         group: Union[str, list[str], None] = None,
         split: Optional[_stook.Split] = None,
         kinds: Kinds = "file",
@@ -213,7 +215,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         if (rank is None) != (world is None):
             raise InvalidError("rank and world go together: give both or none")
         self._stream = _stook.Stream(
-            path, seed=seed, shuffle=shuffle, prefix=prefix, group=group, split=split, kinds=kinds,
+            path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds,
             on_damage=on_damage, lanes=lanes, window_bytes=window_bytes, even=even, **options,
         )
         if rank is None or world is None:

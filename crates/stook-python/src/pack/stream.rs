@@ -17,7 +17,7 @@ use super::begun::Begun;
 use super::info;
 use super::kinds::kinds_of;
 use super::open::{ACCESS, at_ns_of};
-use super::reading::{groups_of, with_group};
+use super::reading::{groups_of, keys_of, with_group};
 use super::record::Record;
 use super::split::Split;
 use crate::arguments::iter_of;
@@ -50,6 +50,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 ///     prefix: Only keys that begin with this.
 ///     start: Only keys from this one on.
 ///     end: Only keys before this one.
+///     keys: Only these keys, each once. It goes with no ``split``.
 ///     group: Only this group, or these.
 ///     split: Only this part of the pack; see `Pack.splits`.
 ///     kinds: Only records of these kinds, as for `Pack.scan`.
@@ -66,7 +67,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 ///     generation: As for `Pack`.
 ///
 /// Raises:
-///     stook.InvalidError: Lanes or windows that are not possible, an unknown group.
+///     stook.InvalidError: Lanes or windows that are not possible, an unknown group or key.
 ///     stook.DamagedError: Whether a record counts is not known.
 ///     stook.NoSuchStateError: There is no such generation.
 ///
@@ -125,6 +126,7 @@ struct Given<'py> {
     prefix: Option<Bound<'py, PyAny>>,
     start: Option<Bound<'py, PyAny>>,
     end: Option<Bound<'py, PyAny>>,
+    keys: Option<Bound<'py, PyAny>>,
     group: Option<Bound<'py, PyAny>>,
     split: Option<Bound<'py, Split>>,
     kinds: Option<Bound<'py, PyAny>>,
@@ -154,6 +156,7 @@ impl Given<'_> {
         let selection = OrdinalOptions {
             groups: groups_of(self.group.as_ref())?,
             keys: key::range(self.prefix.as_ref(), self.start.as_ref(), self.end.as_ref())?,
+            only: self.keys.as_ref().map(keys_of).transpose()?,
             kinds: kinds_of(self.kinds.as_ref(), pack::Kinds::FILES)?,
             split: self.split.map(|split| split.get().split.clone()),
             on_damage,
@@ -183,9 +186,9 @@ impl Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (path, *, seed=0, shuffle=true, prefix=None, start=None, end=None, group=None, split=None, kinds=None, on_damage="raise", lanes=64, window_bytes=32 << 20, even=false, map=false, access="auto", at=None, generation=None))]
+    #[pyo3(signature = (path, *, seed=0, shuffle=true, prefix=None, start=None, end=None, keys=None, group=None, split=None, kinds=None, on_damage="raise", lanes=64, window_bytes=32 << 20, even=false, map=false, access="auto", at=None, generation=None))]
     #[pyo3(
-        text_signature = "(path, *, seed=0, shuffle=True, prefix=None, start=None, end=None, group=None, split=None, kinds='file', on_damage='raise', lanes=64, window_bytes=33554432, even=False, map=False, access='auto', at=None, generation=None)"
+        text_signature = "(path, *, seed=0, shuffle=True, prefix=None, start=None, end=None, keys=None, group=None, split=None, kinds='file', on_damage='raise', lanes=64, window_bytes=33554432, even=False, map=False, access='auto', at=None, generation=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
@@ -196,6 +199,7 @@ impl Stream {
         prefix: Option<&Bound<'_, PyAny>>,
         start: Option<&Bound<'_, PyAny>>,
         end: Option<&Bound<'_, PyAny>>,
+        keys: Option<&Bound<'_, PyAny>>,
         group: Option<&Bound<'_, PyAny>>,
         split: Option<&Bound<'_, Split>>,
         kinds: Option<&Bound<'_, PyAny>>,
@@ -209,8 +213,15 @@ impl Stream {
         generation: Option<Generation>,
     ) -> PyResult<Self> {
         let arguments = PyDict::new(py);
+        // What can be gone through once only is needed again.
+        let keys = match keys {
+            Some(keys) if !keys.is_instance_of::<PyString>() && !keys.is_instance_of::<PyBytes>() => {
+                let keys = iter_of("keys", keys)?.collect::<PyResult<Vec<_>>>()?;
+                Some(PyTuple::new(py, keys)?.into_any())
+            }
+            keys => keys.cloned(),
+        };
         let kinds = match kinds {
-            // What can be gone through once only is needed again.
             Some(kinds) if !kinds.is_instance_of::<PyString>() => {
                 let kinds = iter_of("kinds", kinds)?.collect::<PyResult<Vec<_>>>()?;
                 Some(PyTuple::new(py, kinds)?.into_any())
@@ -222,6 +233,7 @@ impl Stream {
         arguments.set_item("prefix", prefix)?;
         arguments.set_item("start", start)?;
         arguments.set_item("end", end)?;
+        arguments.set_item("keys", keys)?;
         arguments.set_item("group", group)?;
         arguments.set_item("split", split)?;
         arguments.set_item("kinds", kinds)?;

@@ -15,6 +15,7 @@ use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::HEADER_LEN;
 use crate::pack::format::index::Place;
+use crate::pack::key::Key;
 use crate::pack::list::kinds::Kinds;
 use crate::pack::read::gets::Gets;
 use crate::pack::read::record::Record;
@@ -39,6 +40,8 @@ pub struct OrdinalOptions {
     pub groups: Vec<String>,
     /// Only keys in this range.
     pub keys: KeyRange,
+    /// Only these keys, which all have to be there.
+    pub only: Option<Vec<Key>>,
     /// Only records of these kinds. All kinds are listed without reading anything of the records.
     pub kinds: Kinds,
     /// Only records of this split.
@@ -55,6 +58,7 @@ impl Default for OrdinalOptions {
         Self {
             groups: Vec::new(),
             keys: KeyRange::all(),
+            only: None,
             kinds: Kinds::FILES,
             split: None,
             on_damage: OnDamage::Stop,
@@ -234,14 +238,17 @@ impl Pack {
     ///
     /// # Errors
     /// What reading the index meets; unless damage is skipped, [`Error::Damaged`] for a record of
-    /// which is not known whether it counts; [`Error::Invalid`] for a group that is not there, and
-    /// for a split of another state; [`Error::Stopped`].
+    /// which is not known whether it counts; [`Error::Invalid`] for a group or a key that is not
+    /// there, for a split of another state, and for keys and a split; [`Error::Stopped`].
     pub fn ordinals(&self, options: &OrdinalOptions) -> Result<Ordinals> {
         self.check_groups(&options.groups)?;
         let view = match &options.split {
             Some(split) => self.view_of(split)?,
             None => self.view(),
         };
+        if let Some(keys) = &options.only {
+            return self.ordinals_of(keys, options, view);
+        }
         let mut damages = Damages::default();
         let mut parts = Vec::new();
         let mut len = 0_u64;
@@ -274,6 +281,52 @@ impl Pack {
         }
         let damages = damages.to_vec();
         Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages })
+    }
+
+    /// Numbers the records with these keys, each once.
+    fn ordinals_of(&self, keys: &[Key], options: &OrdinalOptions, view: View) -> Result<Ordinals> {
+        if options.split.is_some() {
+            return Err(Error::Invalid("keys and a split do not go together".to_owned()));
+        }
+        let mut damages = Damages::default();
+        let mut entries = vec![Vec::new(); self.snapshot.segments.len()];
+        for (number, key) in keys.iter().enumerate() {
+            if number.is_multiple_of(KINDS_AT_ONCE) {
+                options.stop.check()?;
+            }
+            let found = match self.find(key) {
+                Err(Error::Damaged(damage)) if options.on_damage == OnDamage::Skip => {
+                    damages.push(damage);
+                    continue;
+                }
+                found => found?.ok_or_else(|| Error::Invalid(format!("there is no record {key}")))?,
+            };
+            if options.keys.contains(key)
+                && let Some(entries) = entries.get_mut(found.segment)
+            {
+                entries.push(KeyEntry { key: key.clone(), stored_bytes: found.place.len, found });
+            }
+        }
+        let (mut parts, mut len) = (Vec::new(), 0_u64);
+        for (segment, entries) in self.snapshot.segments.iter().zip(entries) {
+            if entries.is_empty() || !is_in_groups(&options.groups, self.group_of(segment)) {
+                continue;
+            }
+            let mut found = Vec::with_capacity(entries.len());
+            for chunk in entries.chunks(KINDS_AT_ONCE) {
+                found.extend(self.places_of_kinds(&mut chunk.to_vec(), options.kinds)?);
+            }
+            found.sort_unstable();
+            found.dedup();
+            let mut places = Places::default();
+            found.into_iter().for_each(|place| places.push(place));
+            places.finish();
+            let first = len;
+            len += places.len() as u64;
+            parts.push(Numbered { first, segment: segment.entry.id, places });
+        }
+        parts.retain(|part| part.places.len() > 0);
+        Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages: damages.to_vec() })
     }
 
     /// All files by number, listed when they are first asked for.
