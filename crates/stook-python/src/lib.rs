@@ -35,7 +35,8 @@ mod _stook {
     #[pymodule_export]
     use super::pack::{
         archive::Archive, batch::Batch, file::RecordFile, follow::Follow, keys::Items, keys::Keys,
-        ordinals::Ordinals, pack::Pack, record::Record, scan::Scan, split::Split, stat::Stat,
+        ordinals::Ordinals, pack::Pack, record::Record, scan::Scan, split::Split, stat::Stat, stream::Stream,
+        stream::StreamRecords,
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};

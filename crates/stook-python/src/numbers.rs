@@ -97,6 +97,7 @@ named_numbers! {
 
 arguments! {
     argument:
-        adopt_min alignment block_bytes budget_bytes bytes_per_s depth end extra_bytes first_touch grain
-        jobs keep_seconds max_dead max_delete max_gap memory min_len segment_bytes shard_bytes start threads timeout
+        adopt_min alignment block_bytes budget_bytes bytes_per_s depth end epoch extra_bytes first_touch grain
+        jobs keep_seconds lanes max_dead max_delete max_gap memory min_len rank seed segment_bytes shard_bytes start
+        threads timeout window_bytes worker workers world
 }

@@ -16,7 +16,7 @@ from stook import _stook
 PACKAGE = Path(__file__).parents[1] / "python" / "stook"
 #: Those of one module, in files that can be read.
 STUBS = [
-    PACKAGE / f"_stook{name}.pyi" for name in ("", "_archive", "_items", "_ops", "_sparse", "_stitch")
+    PACKAGE / f"_stook{name}.pyi" for name in ("", "_archive", "_items", "_ops", "_sparse", "_stitch", "_stream")
 ]
 
 Documented = Union[ast.ClassDef, ast.FunctionDef]

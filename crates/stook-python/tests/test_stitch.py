@@ -565,3 +565,22 @@ def test_ctrl_c_ends_what_takes_long() -> None:
     assert process.stdout.readline() == "read\n" and process.wait(60) == 0
     process.stdout.close()
     assert sorted(os.listdir()) == before
+
+
+def test_webdataset_reads_a_pack_as_shards_that_were_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import webdataset
+
+    with stook.Pack(tmp_path / "set.stook", "x") as pack:
+        for number in range(40):
+            pack[f"{number % 4}/{number:03}.bin"] = bytes([number]) * 500
+            pack[f"{number % 4}/{number:03}.cls"] = b"%d" % (number % 4)
+    shards = stook.stitch.wds(tmp_path / "set.stook", shard_bytes=20_000)
+    assert len(shards) > 3
+
+    def opened(url: str, *mode: object, **options: object) -> stook.VirtualFile:
+        return shards[int(url.partition(":")[2])]
+
+    monkeypatch.setitem(webdataset.gopen_schemes, "shard", opened)
+    dataset = webdataset.WebDataset([f"shard:{number}" for number in range(len(shards))], shardshuffle=False)
+    found = {sample["__key__"]: (sample["bin"], webdataset.autodecode.basichandlers("cls", sample["cls"])) for sample in dataset}
+    assert found == {f"{number % 4}/{number:03}": (bytes([number]) * 500, number % 4) for number in range(40)}

@@ -13,20 +13,21 @@ import warnings as _warnings
 from collections.abc import Mapping as _Mapping
 
 from ._errors import (
-    AddressError, ClosedError, DamagedError, DamageWarning, DiffersError, Error, ExistsError,
+    AddressError, ClosedError, DamagedError, DamageWarning, DecodeError, DiffersError, Error, ExistsError,
     ForkedError, InvalidError, LimitError, LockedError, NoSuchStateError, NotAPackError,
     NotHeldError, OutOfBoundsError, RecoveryWarning, RemoteError, RemoteNotFoundError,
     RemotePermissionError, ShortReadError, SourceChangedError, StoppedError, UnsupportedError,
 )
 from . import stitch
 from ._file import File, LocalFile, open
+from ._loader import Loader, loader
 from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
 from ._present import Mount, MountStatus, PresentError, Server, mount, serve
 from ._sparse import DiskStatistics, Extent, Identity, SparseCounters, SparseStatistics
 from ._stook import DEBUG as _DEBUG, VERSION as _VERSION
 from ._stook import (
     Archive, Batch, Buffer, DiskCache, Follow, Items, Keys, Ordinals, Pack, Pin, Record, RecordFile, Scan,
-    SparseBuffer, SparseFile, SparseStore, Split, Stat, check, copy, pack_tree, repair, repair_copy,
+    SparseBuffer, SparseFile, SparseStore, Split, Stat, Stream, StreamRecords, check, copy, pack_tree, repair, repair_copy,
     unpack, verify, verify_range,
 )
 from ._types import (
@@ -46,10 +47,10 @@ __all__ = [
     "Access", "AddressError", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
     "BenchResult", "Buffer", "Cell", "check", "CheckReport", "ClosedError", "CompactReport",
     "copy", "CopyDestination", "CopyDurability", "CopyItem", "CopyReport",
-    "DamagedError", "DamageWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
+    "DamagedError", "DamageWarning", "DecodeError", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
     "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
-    "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
+    "loader", "Loader", "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
     "Mismatch", "Mode", "mount", "Mount", "MountStatus", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "Ordinals", "OutOfBoundsError",
     "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "PresentError", "Quarantined", "RangeReport", "ReadList",
@@ -57,7 +58,7 @@ __all__ = [
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",
     "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "serve", "Server", "Shards", "ShortReadError",
     "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
-    "SparseStore", "Split", "Stat", "stitch", "StitchMember", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
+    "SparseStore", "Split", "Stat", "stitch", "StitchMember", "StoppedError", "Stream", "StreamRecords", "study", "StudyName", "StudyResult", "TornTail",
     "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "VerifiedTree", "verify",
     "verify_range", "VerifyItem", "VerifyReport", "VirtualFile", "Workload",
 ]

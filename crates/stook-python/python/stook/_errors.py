@@ -29,6 +29,16 @@ class DamagedError(Error, OSError):
     what: str = ""
 
 
+class DecodeError(Error):
+    """The decoder of a loader raised; its ``__cause__`` is what.
+
+    Attributes:
+        key: The key of the record.
+    """
+
+    key: Union[str, int, None] = None
+
+
 class DamageWarning(UserWarning):
     """A pack is damaged: records may be missing, or of an earlier state.
 

@@ -14,6 +14,7 @@ from ._stook_items import *
 from ._stook_ops import *
 from ._stook_sparse import *
 from ._stook_stitch import *
+from ._stook_stream import *
 from ._types import CheckReport, CompactReport, DeleteReport, PackInfo
 from ._typing import (
     Access,

@@ -22,6 +22,7 @@ pub(crate) mod scan;
 pub(crate) mod selection;
 pub(crate) mod split;
 pub(crate) mod stat;
+pub(crate) mod stream;
 pub(crate) mod tree;
 pub(crate) mod unpack;
 pub(crate) mod writing;

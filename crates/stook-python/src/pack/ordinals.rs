@@ -114,6 +114,7 @@ impl Pack {
         let options = OrdinalOptions {
             groups: groups_of(group)?,
             keys: key::range(prefix, start, end)?,
+            only: None,
             kinds: kinds_of(kinds, pack::Kinds::FILES)?,
             split: split.map(|split| split.get().split.clone()),
             on_damage: chosen("on_damage", on_damage, &policies)?,

@@ -26,6 +26,7 @@ pub mod routes;
 pub mod session;
 mod shards;
 pub mod shared;
+pub mod shuffled;
 pub mod stitch;
 pub mod unpack;
 pub mod verify;

@@ -36,7 +36,8 @@ pub use read::source::RecordSource;
 pub use read::stream::{BodyComparison, RecordReader};
 pub use scan::{
     Cursor, KeyRange, OnDamage, OrdinalOptions, Ordinals, Row, Rows, Scan, ScanOptions, ScanOrder,
-    ScanRecord, Split, Stop,
+    ScanRecord, Shuffle, ShuffleOptions, ShuffleReader, ShuffleReaderOptions, ShuffleShare, ShuffleState,
+    Split, Stop,
 };
 pub use state::open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo, is_in_groups};
 pub use state::recover::TornTail;

@@ -156,7 +156,7 @@ impl<'p> Gets<'p> {
 
 impl Pack {
     /// How records of a segment are read in gets by key.
-    fn access_of_gets(&self, segment: &Segment, ranges: &[ByteRange]) -> Access {
+    pub(super) fn access_of_gets(&self, segment: &Segment, ranges: &[ByteRange]) -> Access {
         self.access.decide_for_gets(segment.source.as_ref(), ranges, || self.fits_into_memory())
     }
 
@@ -175,7 +175,7 @@ impl Pack {
 }
 
 /// Where the frame of a record is, if it is to be read in one piece.
-fn whole_frame(found: &Found) -> Option<ByteRange> {
+pub(super) fn whole_frame(found: &Found) -> Option<ByteRange> {
     let len = found.place.len.filter(|&len| len <= WHOLE_FRAME_MAX)?;
     ByteRange::at(found.place.offset, len)
 }

@@ -11,6 +11,7 @@ pub(crate) mod gets;
 pub(crate) mod held;
 pub(crate) mod load;
 pub(crate) mod mapped;
+mod neighbours;
 pub(crate) mod place;
 pub(crate) mod reader;
 pub(crate) mod record;

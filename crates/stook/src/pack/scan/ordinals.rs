@@ -15,6 +15,7 @@ use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::frame::HEADER_LEN;
 use crate::pack::format::index::Place;
+use crate::pack::key::Key;
 use crate::pack::list::kinds::Kinds;
 use crate::pack::read::gets::Gets;
 use crate::pack::read::record::Record;
@@ -39,6 +40,8 @@ pub struct OrdinalOptions {
     pub groups: Vec<String>,
     /// Only keys in this range.
     pub keys: KeyRange,
+    /// Only these keys, which all have to be there.
+    pub only: Option<Vec<Key>>,
     /// Only records of these kinds. All kinds are listed without reading anything of the records.
     pub kinds: Kinds,
     /// Only records of this split.
@@ -55,6 +58,7 @@ impl Default for OrdinalOptions {
         Self {
             groups: Vec::new(),
             keys: KeyRange::all(),
+            only: None,
             kinds: Kinds::FILES,
             split: None,
             on_damage: OnDamage::Stop,
@@ -120,22 +124,63 @@ impl Ordinals {
     /// Cuts all ordinals into spans of about so many bytes of the medium, none of which goes from
     /// one segment into the next: ranges of ordinals, in order.
     pub fn spans(&self, bytes: u64) -> Vec<std::ops::Range<u64>> {
-        let mut spans = Vec::new();
+        let starts = self.span_starts(bytes, u64::MAX);
+        let ends = starts.iter().copied().skip(1).chain([self.len]);
+        starts.iter().zip(ends).map(|(start, end)| *start..end).collect()
+    }
+
+    /// Where such spans begin that have no more than this many records each.
+    pub(super) fn span_starts(&self, bytes: u64, records: u64) -> Vec<u64> {
+        let mut starts = Vec::new();
         for Numbered { first, places, .. } in &self.parts {
             let (mut from, mut begins) = (*first, None);
             for (number, place) in (*first..).zip(places.iter()) {
                 let begin = *begins.get_or_insert(place.offset);
-                if place.offset.saturating_sub(begin) >= bytes && number > from {
-                    spans.push(from..number);
+                let is_full = place.offset.saturating_sub(begin) >= bytes || number - from >= records;
+                if is_full && number > from {
+                    starts.push(from);
                     (from, begins) = (number, Some(place.offset));
                 }
             }
-            let end = first + places.len() as u64;
-            if from < end {
-                spans.push(from..end);
+            if places.len() > 0 {
+                starts.push(from);
             }
         }
-        spans
+        starts.shrink_to_fit();
+        starts
+    }
+
+    /// Bytes of the medium from the first to the last of all records of each segment.
+    pub(super) fn medium_bytes(&self) -> u64 {
+        let ends = self
+            .parts
+            .iter()
+            .map(|part| (part.places.get(0), part.places.get(part.places.len().wrapping_sub(1))));
+        let bytes = ends.filter_map(|(first, last)| {
+            let (first, last) = first.zip(last)?;
+            Some(last.offset.saturating_add(last.len.unwrap_or(0)).saturating_sub(first.offset))
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// The same for some of one segment; `None` where the length of the last is not known.
+    pub(super) fn extent_bytes(&self, numbers: std::ops::Range<u64>) -> Option<u64> {
+        let (_, first) = self.place(numbers.start)?;
+        let (_, last) = self.place(numbers.end.checked_sub(1)?)?;
+        Some(last.offset.saturating_add(last.len?).saturating_sub(first.offset))
+    }
+
+    /// The state of which pack it is of.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// A checksum of which records are in it.
+    pub(super) fn sum(&self) -> u32 {
+        self.parts.iter().fold(0, |sum, part| {
+            let sum = crc32c::crc32c_append(sum, &part.segment.to_le_bytes());
+            crc32c::crc32c_append(sum, part.places.bytes())
+        })
     }
 
     /// The list as bytes, for another process; without what is damaged.
@@ -193,14 +238,17 @@ impl Pack {
     ///
     /// # Errors
     /// What reading the index meets; unless damage is skipped, [`Error::Damaged`] for a record of
-    /// which is not known whether it counts; [`Error::Invalid`] for a group that is not there, and
-    /// for a split of another state; [`Error::Stopped`].
+    /// which is not known whether it counts; [`Error::Invalid`] for a group or a key that is not
+    /// there, for a split of another state, and for keys and a split; [`Error::Stopped`].
     pub fn ordinals(&self, options: &OrdinalOptions) -> Result<Ordinals> {
         self.check_groups(&options.groups)?;
         let view = match &options.split {
             Some(split) => self.view_of(split)?,
             None => self.view(),
         };
+        if let Some(keys) = &options.only {
+            return self.ordinals_of(keys, options, view);
+        }
         let mut damages = Damages::default();
         let mut parts = Vec::new();
         let mut len = 0_u64;
@@ -233,6 +281,52 @@ impl Pack {
         }
         let damages = damages.to_vec();
         Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages })
+    }
+
+    /// Numbers the records with these keys, each once.
+    fn ordinals_of(&self, keys: &[Key], options: &OrdinalOptions, view: View) -> Result<Ordinals> {
+        if options.split.is_some() {
+            return Err(Error::Invalid("keys and a split do not go together".to_owned()));
+        }
+        let mut damages = Damages::default();
+        let mut entries = vec![Vec::new(); self.snapshot.segments.len()];
+        for (number, key) in keys.iter().enumerate() {
+            if number.is_multiple_of(KINDS_AT_ONCE) {
+                options.stop.check()?;
+            }
+            let found = match self.find(key) {
+                Err(Error::Damaged(damage)) if options.on_damage == OnDamage::Skip => {
+                    damages.push(damage);
+                    continue;
+                }
+                found => found?.ok_or_else(|| Error::Invalid(format!("there is no record {key}")))?,
+            };
+            if options.keys.contains(key)
+                && let Some(entries) = entries.get_mut(found.segment)
+            {
+                entries.push(KeyEntry { key: key.clone(), stored_bytes: found.place.len, found });
+            }
+        }
+        let (mut parts, mut len) = (Vec::new(), 0_u64);
+        for (segment, entries) in self.snapshot.segments.iter().zip(entries) {
+            if entries.is_empty() || !is_in_groups(&options.groups, self.group_of(segment)) {
+                continue;
+            }
+            let mut found = Vec::with_capacity(entries.len());
+            for chunk in entries.chunks(KINDS_AT_ONCE) {
+                found.extend(self.places_of_kinds(&mut chunk.to_vec(), options.kinds)?);
+            }
+            found.sort_unstable();
+            found.dedup();
+            let mut places = Places::default();
+            found.into_iter().for_each(|place| places.push(place));
+            places.finish();
+            let first = len;
+            len += places.len() as u64;
+            parts.push(Numbered { first, segment: segment.entry.id, places });
+        }
+        parts.retain(|part| part.places.len() > 0);
+        Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages: damages.to_vec() })
     }
 
     /// All files by number, listed when they are first asked for.
@@ -299,11 +393,25 @@ impl Pack {
     /// [`Error::Invalid`] when the ordinals are of another state of the pack, or one is too great;
     /// an error of reading. The inner ones are those of each record.
     pub fn get_at(&self, ordinals: &Ordinals, numbers: &[u64]) -> Result<Vec<Result<Record>>> {
+        self.records_at(ordinals, numbers, |found| Gets::at(self, found)?.run())
+    }
+
+    /// The same for many that are near each other: neighbours are read at once.
+    pub(super) fn get_near(&self, ordinals: &Ordinals, numbers: &[u64]) -> Result<Vec<Result<Record>>> {
+        self.records_at(ordinals, numbers, |found| self.get_neighbours(found))
+    }
+
+    fn records_at(
+        &self,
+        ordinals: &Ordinals,
+        numbers: &[u64],
+        read: impl FnOnce(&[Found]) -> Result<Vec<Result<Option<Record>>>>,
+    ) -> Result<Vec<Result<Record>>> {
         let view = ordinals.origin.view_in(self, KIND)?;
         let found: Result<Vec<Found>> =
             numbers.iter().map(|&number| self.found_at(ordinals, number)).collect();
         let found = found?;
-        let mut records = Gets::at(self, &found)?.run()?;
+        let mut records = read(&found)?;
         self.fill_links(&mut records, view.sequence_end)?;
         let unread = |found: &Found| {
             Error::Invalid(format!("there is no record at byte {} of its segment", found.place.offset))

@@ -32,6 +32,7 @@ mod roundtrip;
 mod scans;
 mod shapes;
 mod shared;
+mod shuffles;
 mod snapshots;
 mod sources;
 mod stopping;

@@ -103,6 +103,32 @@ proptest! {
 }
 
 #[test]
+fn keys_that_are_given_have_numbers_in_the_order_of_the_medium() {
+    let storage = SimStorage::new();
+    let mut writer = PackWriter::create(shared(&storage), tiny_writer(ScriptedHost::new(1))).unwrap();
+    for (id, group) in [(3, ""), (1, "g"), (2, ""), (9, "g")] {
+        writer.put(group, &Key::id(id), &Attributes::new(), &[id as u8]).unwrap();
+    }
+    writer.finish(true).unwrap();
+    let pack = open_simulated(&storage).unwrap();
+    let of = |ids: &[u64]| OrdinalOptions {
+        only: Some(ids.iter().copied().map(Key::id).collect()),
+        ..everything()
+    };
+    let some = pack.ordinals(&of(&[2, 1, 3, 2])).unwrap();
+    let mut ids: Vec<Key> = got(&pack, &some, &all(&some)).into_iter().map(|(key, _)| key).collect();
+    ids.sort();
+    assert_eq!(ids, [1, 2, 3].map(Key::id));
+    let of_group = OrdinalOptions { groups: vec!["g".to_owned()], ..of(&[2, 1, 3]) };
+    let some = pack.ordinals(&of_group).unwrap();
+    assert_eq!(got(&pack, &some, &all(&some)), [(Key::id(1), vec![1])]);
+    assert_eq!(pack.ordinals(&of(&[])).unwrap().len(), 0);
+    assert!(pack.ordinals(&of(&[2, 4])).unwrap_err().to_string().contains("id:4"));
+    let split = pack.splits(2, &[]).unwrap().pop();
+    assert!(pack.ordinals(&OrdinalOptions { split, ..of(&[2]) }).is_err());
+}
+
+#[test]
 fn files_are_meant_and_hard_links_have_the_content_of_theirs() {
     let storage = SimStorage::new();
     let mut writer = PackWriter::create(shared(&storage), tiny_writer(ScriptedHost::new(1))).unwrap();

@@ -1,0 +1,459 @@
+"""``stook.loader``: batches of the records of a pack, shuffled, read and decoded ahead."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
+
+from ._errors import DecodeError, InvalidError
+from ._stook import Record, Split, Stream, StreamRecords
+from ._typing import Access, Key, Kinds, OnDamage, Path
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Where a state is in what `state_dict` gives.
+STATE = "stook.Stream"
+#: The most records that are handed to a decoding thread at once.
+CHUNK_MAX = 16
+
+
+def states_in(state: Any) -> Iterator[str]:
+    """All states of streams in a state of anything: of a loader, its workers, several ranks."""
+    if isinstance(state, dict):
+        if isinstance(state.get(STATE), str):
+            yield state[STATE]
+        for value in state.values():
+            yield from states_in(value)
+    elif isinstance(state, (list, tuple)):
+        for value in state:
+            yield from states_in(value)
+
+
+def merged(state: Any) -> str:
+    """One state of all in it."""
+    states = list(states_in(state))
+    if not states:
+        raise InvalidError(f"there is no state of a stream of stook in this {type(state).__name__}")
+    return Stream.merge(states)
+
+
+def collate(samples: Sequence[Any]) -> Any:
+    """A batch of samples. Arrays of numpy of one shape and type become one array with a dimension
+    more, tensors likewise, numbers an array where numpy is imported; of tuples of one length and
+    dicts with the same keys each field does. All else stays a list.
+    """
+    first = samples[0]
+    kind = type(first)
+    if not all(type(sample) is kind for sample in samples):
+        return list(samples)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if kind is tuple and len({len(sample) for sample in samples}) == 1:
+        return tuple(collate(column) for column in zip(*samples))
+    if kind is dict and all(sample.keys() == first.keys() for sample in samples):
+        return {name: collate([sample[name] for sample in samples]) for name in first}
+    if torch is not None and isinstance(first, torch.Tensor):
+        same = len({(sample.shape, sample.dtype, sample.device) for sample in samples}) == 1
+        return torch.stack(list(samples)) if same else list(samples)
+    if numpy is not None:
+        if isinstance(first, numpy.ndarray):
+            same = len({(sample.shape, sample.dtype) for sample in samples}) == 1
+            return numpy.stack(samples) if same else list(samples)
+        if kind in (bool, int, float) or isinstance(first, numpy.number):
+            array = numpy.array(samples)
+            # Integers that no type holds stay what they are.
+            return array if array.dtype != object else list(samples)
+    return list(samples)
+
+
+class _Decoders:
+    """Threads that decode: as daemons, so that a program ends though one is still at it."""
+
+    def __init__(self, decode: Callable[[Record], Any], threads: int) -> None:
+        self._tasks: SimpleQueue[Any] = SimpleQueue()
+        self._threads = threads
+        for _ in range(threads):
+            threading.Thread(target=_work, args=(self._tasks, decode), name="stook-decode", daemon=True).start()
+
+    def submit(self, records: list[Record]) -> Future[list[Any]]:
+        future: Future[list[Any]] = Future()
+        self._tasks.put((future, records))
+        return future
+
+    def close(self) -> None:
+        """Has the threads end after the records that they are at."""
+        while not self._tasks.empty():
+            self._tasks.get()
+        for _ in range(self._threads):
+            self._tasks.put(None)
+
+
+def _work(tasks: SimpleQueue[Any], decode: Callable[[Record], Any]) -> None:
+    while (task := tasks.get()) is not None:
+        future, records = task
+        samples: list[Any] = []
+        for record in records:
+            try:
+                samples.append(decode(record))
+            # Whatever it raises is raised where the sample is wanted.
+            except BaseException as error:
+                samples.append(_failed(record, error))
+                break
+        future.set_result(samples)
+        del task, future, records, samples
+
+
+class _Failed:
+    """Stands for a sample that there is not."""
+
+    def __init__(self, error: DecodeError) -> None:
+        self.error = error
+
+
+def _failed(record: Record, cause: BaseException) -> _Failed:
+    error = DecodeError(f"the record {record.key!r} was not decoded: {type(cause).__name__}: {cause}")
+    error.key = record.key
+    error.__cause__ = cause
+    return _Failed(error)
+
+
+class Making(NamedTuple):
+    """How batches are made of records."""
+
+    batch: Optional[int]
+    decode: Optional[Callable[[Record], Any]]
+    collate: Callable[[Sequence[Any]], Any]
+    drop_last: bool
+    threads: int
+    ahead: int
+
+
+class Loader:
+    """Batches of the records of a pack: what `loader` makes.
+
+    Each ``iter(loader)`` begins the next epoch, or continues the one that was resumed. One epoch is
+    under way at a time.
+    """
+
+    def __init__(self, stream: Stream, making: Making, readers: int, share: tuple[int, int]) -> None:
+        self._stream = stream
+        self._making = making
+        self._readers = readers
+        self._rank, self._world = share
+        self._records = stream.count(rank=self._rank, world=self._world)
+        self._epoch = 0
+        self._resumed: Optional[str] = None
+        self._running: Optional[Batches] = None
+
+    @property
+    def stream(self) -> Stream:
+        """The records in their order."""
+        return self._stream
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is under way, or comes next."""
+        return self._epoch + (self._running is not None and self._running.is_closed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Has the next ``iter`` begin this epoch.
+
+        Args:
+            epoch: Which.
+        """
+        self._stream.state(epoch)
+        self.close()
+        self._running, self._epoch, self._resumed = None, epoch, None
+
+    def __len__(self) -> int:
+        """How many batches an epoch has; fewer come where damaged records are skipped."""
+        size = self._making.batch or 1
+        return self._records // size if self._making.drop_last else -(-self._records // size)
+
+    def __iter__(self) -> Batches:
+        self.close()
+        epoch = self.epoch
+        state = self._stream.state(epoch) if self._resumed is None else self._resumed
+        self._running, self._epoch, self._resumed = None, epoch, None
+        records = self._stream.begin(state=state, rank=self._rank, world=self._world, threads=self._readers)
+        self._running = Batches(self._making, records)
+        return self._running
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was handed out: `load_state_dict` continues exactly after the last batch.
+
+        Returns:
+            A dict of texts and numbers.
+        """
+        if self._running is not None:
+            return {STATE: self._running.state(), "skipped": self._running.skipped}
+        return {STATE: self._stream.state(self._epoch) if self._resumed is None else self._resumed, "skipped": 0}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Continues where `state_dict` was asked for, with the next ``iter``.
+
+        Args:
+            state: What it gave; of several ranks all of it, in a list. Any number of them continues
+                what any other number began.
+
+        Raises:
+            stook.InvalidError: It is of something else.
+            stook.NoSuchStateError: The generation that it is of is gone.
+        """
+        text = merged(state)
+        stream = self._stream.resumed(text)
+        self.close()
+        self._running, self._stream = None, stream
+        self._epoch = Stream.describe(text)["epoch"]
+        self._resumed = text
+        if stream.is_over(text):
+            self._epoch, self._resumed = self._epoch + 1, None
+
+    def close(self) -> None:
+        """Ends the epoch under way, and its threads; the next ``iter`` begins the next. The state
+        stays what it was.
+        """
+        if self._running is not None:
+            self._running.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<stook.Loader of {self._records} records of {self._stream.path}>"
+
+
+class Batches:
+    """The batches of an epoch of a `Loader`."""
+
+    def __init__(self, making: Making, records: StreamRecords) -> None:
+        self._making = making
+        self._records = records
+        self._process = os.getpid()
+        self._decoders = None if making.decode is None else _Decoders(making.decode, making.threads)
+        #: What is being decoded, in order, with how many records it is of.
+        self._futures: deque[tuple[int, Future[list[Any]]]] = deque()
+        self._samples: deque[Any] = deque()
+        self._under_way = 0
+        self._is_over = self.is_closed = False
+        #: What ends the epoch once all before it was handed out.
+        self._failure: Optional[Exception] = None
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> Any:
+        if self._process != os.getpid():
+            raise InvalidError("this was begun in the process that this one was forked from; begin it again here")
+        if self.is_closed:
+            raise StopIteration
+        making, size = self._making, self._making.batch or 1
+        try:
+            self._gather(size)
+            whole = len(self._samples) >= size
+            if not whole and self._failure is not None:
+                raise self._failure
+            if not self._samples or (not whole and making.drop_last):
+                # What is left out was handed out, too: the epoch is over.
+                self._records.confirm(len(self._samples))
+                raise StopIteration
+            samples = [self._samples.popleft() for _ in range(min(size, len(self._samples)))]
+            for sample in samples:
+                if isinstance(sample, _Failed):
+                    raise sample.error
+            batch = samples[0] if making.batch is None else making.collate(samples)
+        except Exception:
+            self.close()
+            raise
+        self._records.confirm(len(samples))
+        return batch
+
+    def _gather(self, size: int) -> None:
+        """Has records decoded ahead, and waits for the samples of a batch."""
+        limit = size * (self._making.ahead + 1)
+        chunk = size if self._decoders is None else max(1, min(CHUNK_MAX, size // self._making.threads))
+        while True:
+            here = len(self._samples)
+            while not self._is_over and here + self._under_way < limit:
+                is_needed = here + self._under_way < size
+                try:
+                    records = self._records.take(min(chunk, limit - here - self._under_way), wait=is_needed)
+                except Exception as error:
+                    self._failure, self._is_over = error, True
+                    break
+                if not records:
+                    self._is_over = is_needed
+                    break
+                if self._decoders is None:
+                    self._samples.extend(records)
+                    here += len(records)
+                else:
+                    self._futures.append((len(records), self._decoders.submit(records)))
+                    self._under_way += len(records)
+            while len(self._samples) < size and self._futures:
+                count, future = self._futures.popleft()
+                try:
+                    decoded = future.result()
+                except BaseException:
+                    # Ctrl-C: it is waited for again, if another batch is asked for.
+                    self._futures.appendleft((count, future))
+                    raise
+                self._under_way -= count
+                self._samples.extend(decoded)
+                if isinstance(decoded[-1], _Failed):
+                    self._is_over = True
+                    self._futures.clear()
+            if len(self._samples) >= size or self._is_over and not self._futures:
+                return
+
+    @property
+    def skipped(self) -> int:
+        """How many damaged records were passed over, with ``on_damage="skip"``."""
+        return self._records.skipped
+
+    @property
+    def damages(self) -> list[Any]:
+        """Why, as exceptions."""
+        return self._records.damages
+
+    def state(self) -> str:
+        """What was handed out, as `Stream.begin` takes it."""
+        return self._records.state()
+
+    def close(self) -> None:
+        """Ends it, and its threads after what they are at."""
+        if self._process != os.getpid():
+            return
+        self._records.close()
+        self.is_closed = True
+        self._samples.clear()
+        self._futures.clear()
+        if self._decoders is not None:
+            self._decoders.close()
+            self._decoders = None
+
+    def __del__(self) -> None:
+        # Where making it failed there is nothing to end.
+        if "is_closed" in self.__dict__:
+            self.close()
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    try:
+        number = int(value.__index__())
+    except AttributeError:
+        raise TypeError(f"argument '{name}': a whole number is wanted, not {type(value).__name__}") from None
+    if number < least:
+        raise InvalidError(f"argument '{name}': {least} or more is wanted, not {number}")
+    return number
+
+
+def loader(
+    path: Path,
+    *,
+    batch: Optional[int] = None,
+    shuffle: bool = True,
+    decode: Optional[Callable[[Record], Any]] = None,
+    collate: Callable[[Sequence[Any]], Any] = collate,
+    drop_last: bool = False,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    readers: int = 1,
+    ahead: int = 2,
+    rank: int = 0,
+    world: int = 1,
+    prefix: Optional[Key] = None,
+    keys: Optional[Iterable[Key]] = None,
+    group: Union[str, list[str], None] = None,
+    split: Optional[Split] = None,
+    kinds: Kinds = "file",
+    on_damage: OnDamage = "raise",
+    lanes: Optional[int] = None,
+    window_bytes: int = 32 << 20,
+    even: bool = False,
+    map: bool = False,
+    access: Access = "auto",
+    at: Any = None,
+    generation: Optional[int] = None,
+) -> Loader:
+    """Batches of the records of a pack, shuffled anew in each epoch: read and verified ahead by
+    native threads, decoded ahead by threads of Python, without other processes. It needs no torch,
+    and can be resumed exactly in the middle of an epoch.
+
+    Args:
+        path: The pack.
+        batch: How many samples a batch has; ``None`` gives single samples.
+        shuffle: ``False`` gives the order of the medium.
+        decode: Called with each `Record` in one of ``threads``; what it gives is the sample.
+            Decoders that let go of the interpreter run side by side, as those of images do. Without
+            it samples are records.
+        collate: Makes a batch of a list of samples. If it is not given: arrays of one shape and
+            type become one array, tensors likewise, numbers an array where numpy is imported; of
+            tuples of one length and dicts with the same keys each field does. All else stays a
+            list.
+        drop_last: Whether a last batch that is not full is left out.
+        seed: What the order depends on, with the epoch.
+        threads: Threads that decode: as many as there are CPUs.
+        readers: Native threads that read ahead. Each holds a window of ``window_bytes``.
+        ahead: How many batches are decoded ahead.
+        rank: Which of several processes this is, which share an epoch.
+        world: How many they are.
+        prefix: Only keys that begin with this.
+        keys: Only these keys, each once.
+        group: Only this group, or these.
+        split: Only this part of the pack; see `Pack.splits`.
+        kinds: Only records of these kinds, as for `Pack.scan`.
+        on_damage: ``"raise"``, or ``"skip"``: damaged records are passed over and counted.
+        lanes: As for `Stream`: 64, or 1 where one process reads in the order of the medium.
+        window_bytes: As for `Stream`.
+        even: As for `Stream`.
+        map: As for `Pack`.
+        access: As for `Pack`.
+        at: As for `Pack`.
+        generation: As for `Pack`.
+
+    Returns:
+        A `Loader`, over which epoch after epoch is iterated.
+
+    Raises:
+        stook.InvalidError: Numbers that make no sense.
+        stook.DecodeError: ``decode`` raised; from the iterator, with the key.
+        stook.DamagedError: A record is not what was written; from the iterator.
+
+    Examples:
+        >>> import stook
+        >>> with stook.Pack("numbers.stook", "a") as pack:
+        ...     pack.update({number: bytes([number]) for number in range(10)})
+        >>> loader = stook.loader("numbers.stook", batch=4, decode=lambda record: record.value[0])
+        >>> [len(batch) for batch in loader], len(loader)
+        ([4, 4, 2], 3)
+    """
+    rank, world = _whole("rank", rank, 0), _whole("world", world, 1)
+    stream = Stream(
+        path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds, on_damage=on_damage,
+        lanes=lanes if lanes is not None else 64 if shuffle or world > 1 else 1,
+        window_bytes=window_bytes, even=even, map=map, access=access, at=at, generation=generation,
+    )
+    making = Making(
+        batch=None if batch is None else _whole("batch", batch, 1),
+        decode=decode,
+        collate=collate,
+        drop_last=drop_last,
+        threads=_cpus() if threads is None else _whole("threads", threads, 1),
+        ahead=_whole("ahead", ahead, 0),
+    )
+    return Loader(stream, making, _whole("readers", readers, 1), (rank, world))

@@ -1,0 +1,313 @@
+"""Batches in one line: in order, resumed exactly, ended at once."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stook
+from memory_use import resident_bytes
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("images") / "images.stook"
+    with stook.Pack(path, "x") as pack:
+        for number in range(500):
+            pack.put(number, bytes([number % 256]) * 300, attributes={"label": number % 10})
+    return path
+
+
+def decoded(record: stook.Record) -> tuple[np.ndarray, int]:
+    array = np.frombuffer(record.value, dtype=np.uint8).reshape(10, 30)
+    return array, int(record.attributes["label"])
+
+
+def number_of(record: stook.Record) -> int:
+    assert isinstance(record.key, int)
+    return record.key
+
+
+def threads_of_loaders() -> tuple[int, int]:
+    """How many threads read, and how many decode."""
+    names = [path.joinpath("comm").read_text() for path in Path("/proc/self/task").iterdir()]
+    decoding = [thread.name for thread in threading.enumerate()].count("stook-decode")
+    return sum(name.startswith("stook-shuffle") for name in names), decoding
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end, "it never was"
+        time.sleep(0.01)
+
+
+def test_one_line_gives_shuffled_batches_of_arrays(images: Path) -> None:
+    loader = stook.loader(images, batch=64, decode=decoded)
+    assert len(loader) == 8 and repr(loader) == f"<stook.Loader of 500 records of {images}>"
+    orders = []
+    for epoch in range(3):
+        assert loader.epoch == epoch
+        numbers: list[int] = []
+        for pictures, labels in loader:
+            assert pictures.shape[1:] == (10, 30) and pictures.dtype == np.uint8 and labels.dtype == np.int64
+            assert len(pictures) == len(labels)
+            numbers += pictures[:, 0, 0].tolist()
+        assert sorted(numbers) == sorted(number % 256 for number in range(500))
+        orders.append(numbers)
+    assert orders[0] != orders[1] != orders[2]
+    loader.set_epoch(1)
+    assert [number for pictures, _ in loader for number in pictures[:, 0, 0]] == orders[1]
+
+
+def test_what_no_array_holds_is_a_list() -> None:
+    from stook._loader import collate
+
+    assert collate([b"a", b"b"]) == [b"a", b"b"]
+    ragged = [np.zeros(2), np.zeros(3)]
+    assert collate(ragged) == ragged
+    assert collate([1, "a"]) == [1, "a"] and collate([1 << 70, 2]) == [1 << 70, 2]
+    of_fields = collate([{"x": 1.5, "y": "a"}, {"x": 2.5, "y": "b"}])
+    assert of_fields["x"].tolist() == [1.5, 2.5] and of_fields["y"] == ["a", "b"]
+    assert collate([(1, 2), (1,)]) == [(1, 2), (1,)]
+
+
+def test_batches_are_in_order_whatever_decodes_first(images: Path) -> None:
+    def slow(record: stook.Record) -> int:
+        time.sleep(0.002 if number_of(record) % 3 == 0 else 0)
+        return number_of(record)
+
+    options: dict[str, Any] = {"batch": 32, "shuffle": False, "prefix": None}
+    wanted = [number_of(record) for record in stook.Pack(images).scan()]
+    for threads, ahead in ((1, 0), (4, 2), (7, 5)):
+        loader = stook.loader(images, decode=slow, threads=threads, ahead=ahead, readers=2, **options)
+        assert [number for batch in loader for number in batch.tolist()] == wanted
+    assert [record.key for batch in stook.loader(images, **options) for record in batch] == wanted
+    assert [record.key for record in stook.loader(images, shuffle=False)] == wanted
+    full = stook.loader(images, batch=64, drop_last=True)
+    assert [len(batch) for batch in full] == [64] * 7 and len(full) == 7
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    stages=st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(0, 9), min_size=4, max_size=4)), max_size=3),
+    batch=st.integers(1, 40),
+    is_decoded=st.booleans(),
+)
+def test_an_epoch_is_continued_exactly(
+    images: Path, stages: list[tuple[int, list[int]]], batch: int, is_decoded: bool
+) -> None:
+    seen: list[int] = []
+
+    def begun(rank: int, world: int, states: list[Any]) -> stook.Loader:
+        loader = stook.loader(
+            images, batch=batch, seed=3, decode=number_of if is_decoded else None, threads=2, rank=rank, world=world
+        )
+        if states:
+            loader.load_state_dict(states)
+        return loader
+
+    def numbers(samples: Any) -> list[int]:
+        return samples.tolist() if is_decoded else [record.key for record in samples]
+
+    states: list[Any] = []
+    for world, stops in stages:
+        begin, states = states, []
+        for rank in range(world):
+            loader = begun(rank, world, begin)
+            batches = iter(loader)
+            for _, samples in zip(range(stops[rank]), batches):
+                seen += numbers(samples)
+            states.append(loader.state_dict())
+            loader.close()
+            assert loader.state_dict() == states[-1]
+        if len(seen) == 500:
+            break
+    loader = begun(0, 1, states)
+    if loader.epoch == 0:
+        seen += [number for samples in loader for number in numbers(samples)]
+    assert sorted(seen) == list(range(500))
+
+
+def test_a_state_continues_the_same_order_and_then_the_next_epoch(images: Path) -> None:
+    def begun() -> stook.Loader:
+        return stook.loader(images, batch=30, decode=number_of)
+
+    whole = begun()
+    epochs = [[batch.tolist() for batch in whole] for _ in range(2)]
+    first = begun()
+    batches = iter(first)
+    some = [next(batches).tolist() for _ in range(5)]
+    state = first.state_dict()
+    assert first.state_dict() == state
+    second = begun()
+    second.load_state_dict({"loader": state, "model": [1, 2]})
+    assert second.state_dict()["stook.Stream"] == state["stook.Stream"]
+    assert some + [batch.tolist() for batch in second] == epochs[0]
+    assert second.epoch == 1 and [batch.tolist() for batch in second] == epochs[1]
+    # After the last batch the next epoch comes, whether its end was seen or not.
+    for steps in (17, 18):
+        at_end = stook.loader(images, batch=30, decode=number_of, drop_last=steps == 18)
+        batches = iter(at_end)
+        for _ in range(steps):
+            next(batches, None)
+        third = begun()
+        third.load_state_dict(at_end.state_dict())
+        assert third.epoch == 1 and [batch.tolist() for batch in third] == epochs[1]
+    # So it does after one that was left.
+    next(iter(third))
+    assert third.epoch == 2 and next(iter(third)).tolist() != epochs[0][0] and third.epoch == 3
+    for wrong in ({}, {"stook.Stream": 5}, [1], stook.loader(images, seed=9).state_dict()):
+        with pytest.raises(stook.InvalidError):
+            third.load_state_dict(wrong)
+
+
+def test_a_decoder_that_raises_gives_its_error_with_the_key(images: Path) -> None:
+    def picky(record: stook.Record) -> int:
+        if record.key == 321:
+            raise ValueError("no picture")
+        return number_of(record)
+
+    whole = [batch.tolist() for batch in stook.loader(images, batch=20, decode=number_of)]
+    loader = stook.loader(images, batch=20, decode=picky, threads=3)
+    batches, seen = iter(loader), []
+    with pytest.raises(stook.DecodeError, match="record 321 was not decoded: ValueError: no picture") as raised:
+        while True:
+            seen.append(next(batches).tolist())
+    assert raised.value.key == 321 and isinstance(raised.value.__cause__, ValueError)
+    # All before it came, and the state is there.
+    assert seen == whole[: len(seen)] and 321 in whole[len(seen)]
+    with pytest.raises(StopIteration):
+        next(batches)
+    mended = stook.loader(images, batch=20, decode=number_of)
+    mended.load_state_dict(loader.state_dict())
+    assert seen + [batch.tolist() for batch in mended] == whole
+
+    def broken(samples: Any) -> Any:
+        raise RuntimeError("collate")
+
+    with pytest.raises(RuntimeError, match="collate"):
+        next(iter(stook.loader(images, batch=2, decode=number_of, collate=broken)))
+
+
+def test_damage_comes_after_what_is_whole_or_is_skipped(tmp_path: Path, damage: Callable[[Path, bytes], None]) -> None:
+    path = tmp_path / "data.stook"
+    with stook.Pack(path, "x") as pack:
+        pack.update({number: b"<%d>" % number * 50 for number in range(100)})
+    damage(path, b"<70>" * 50)
+    loader = stook.loader(path, batch=8, shuffle=False, decode=number_of)
+    seen: list[int] = []
+    with pytest.raises(stook.DamagedError):
+        for batch in loader:
+            seen += batch.tolist()
+    assert seen == list(range(64))
+    skipping = stook.loader(path, batch=8, shuffle=False, decode=number_of, on_damage="skip")
+    batches = iter(skipping)
+    assert [number for batch in batches for number in batch.tolist()] == [*range(70), *range(71, 100)]
+    assert batches.skipped == 1 and [error.key for error in batches.damages] == [70]
+
+
+def test_closing_frees_threads_and_so_does_dropping(images: Path) -> None:
+    gc.collect()
+
+    def are_gone() -> bool:
+        return threads_of_loaders() == (0, 0)
+
+    wait_until(are_gone)
+    with stook.loader(images, batch=8, decode=number_of, threads=5, readers=3) as loader:
+        next(iter(loader))
+        reading, decoding = threads_of_loaders()
+        assert 1 <= reading <= 3 and decoding == 5
+    wait_until(are_gone)
+    loader = stook.loader(images, batch=8, decode=number_of, threads=5, readers=3)
+    batches = iter(loader)
+    next(batches)
+    del loader, batches
+    gc.collect()
+    wait_until(are_gone)
+    for batch in stook.loader(images, batch=8, decode=number_of, threads=5):
+        break
+    gc.collect()
+    wait_until(are_gone)
+
+
+def test_memory_stays_over_twenty_epochs(tmp_path: Path) -> None:
+    path = tmp_path / "data.stook"
+    with stook.Pack(path, "x") as pack:
+        pack.update((number, bytes([number % 256]) * 20_000) for number in range(800))
+    loader = stook.loader(path, batch=50, decode=lambda record: len(record.value), threads=2, window_bytes=1 << 20)
+    used = []
+    for epoch in range(20):
+        assert sum(int(batch.sum()) for batch in loader) == 16_000_000
+        used.append(resident_bytes())
+    # It would be 16 MB an epoch.
+    assert used[-1] - used[4] < 16_000_000, used
+
+
+def test_ctrl_c_works_at_once_and_the_program_ends(images: Path) -> None:
+    script = f"""
+        import sys, time, stook
+        def slow(record):
+            print("begun", flush=True)
+            time.sleep(600)
+        try:
+            for batch in stook.loader({str(images)!r}, batch=4, decode=slow, threads=2):
+                pass
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """
+    program = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        # It would be ten minutes.
+        rest, _ = process.communicate(timeout=60)
+    assert rest.endswith("interrupted\n") and process.returncode == 0
+
+
+def test_a_fork_begins_again(images: Path) -> None:
+    loader = stook.loader(images, batch=10, decode=number_of)
+    batches = iter(loader)
+    next(batches)
+    child = os.fork()
+    if child == 0:
+        try:
+            next(batches)
+        except stook.InvalidError:
+            own = stook.loader(images, batch=10, decode=number_of)
+            os._exit(0 if sum(len(batch) for batch in own) == 500 and sum(map(len, loader)) == 500 else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sum(len(batch) for batch in batches) == 490
+
+
+def test_what_makes_no_sense_is_refused(images: Path, tmp_path: Path) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"batch": 0}, {"batch": -1}, {"threads": 0}, {"readers": 0}, {"ahead": -1}, {"rank": 1}, {"world": 0},
+        {"rank": -1}, {"lanes": 0}, {"seed": -1},
+    ]
+    for options in wrong:
+        with pytest.raises(stook.InvalidError, match=next(iter(options))):
+            stook.loader(images, **options)
+    with pytest.raises(TypeError, match="batch"):
+        stook.loader(images, batch="8")  # type: ignore[arg-type]
+    with pytest.raises(stook.InvalidError, match="threads that read ahead"):
+        stook.loader(images, readers=65).__iter__()
+    with pytest.raises(FileNotFoundError):
+        stook.loader(tmp_path / "none.stook")
+    empty = tmp_path / "empty.stook"
+    stook.Pack(empty, "x").close()
+    assert list(stook.loader(empty, batch=3)) == [] and len(stook.loader(empty)) == 0
