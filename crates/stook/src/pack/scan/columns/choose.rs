@@ -2,7 +2,7 @@
 //! of the first batch have.
 
 use super::draft::TableDraft;
-use super::{ColumnContent, ColumnType, OWN, TableColumn, WantedColumn, usual_type};
+use super::{ColumnContent, ColumnType, OWN, TableColumn, WantedColumn, name_of_attribute, usual_type};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Name, Value};
 use crate::pack::key::{Key, KeyValue};
@@ -47,7 +47,7 @@ pub(super) fn of_records(first: &TableDraft, has_groups: bool) -> Result<Vec<Tab
     });
     let mut columns: Vec<TableColumn> = own.collect();
     for attribute in attributes_of(first) {
-        let usual = super::WantedColumn::named(&super::name_of_attribute(&attribute), None)?.cells;
+        let usual = WantedColumn::named(&name_of_attribute(&attribute), None)?.cells;
         let cells = match usual {
             Some(usual) => usual,
             None => attribute_type(&attribute, first)?.unwrap_or(ColumnType::Binary),
