@@ -224,7 +224,12 @@ impl Passed {
         self.add_many(bytes.map(|bytes| (1, bytes as u64)))
     }
 
-    /// Counts so many records with so many bytes; `None` is the end.
+    /// Whether somebody hears of it.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.reporter.is_some()
+    }
+
+    /// Counts this many records with this many bytes; `None` is the end.
     ///
     /// # Errors
     /// What the callback raised.

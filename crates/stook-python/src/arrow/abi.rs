@@ -87,19 +87,6 @@ impl ArrowArray {
     }
 }
 
-impl ArrowArrayStream {
-    /// One that is to be filled.
-    pub(super) const fn empty() -> Self {
-        Self {
-            get_schema: None,
-            get_next: None,
-            get_last_error: None,
-            release: None,
-            private_data: ptr::null_mut(),
-        }
-    }
-}
-
 macro_rules! released_when_dropped {
     ($($type:ident)+) => {$(
         impl Drop for $type {

@@ -5,7 +5,7 @@ use std::ptr;
 
 use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyCapsuleMethods as _};
+use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, SCHEMA, STREAM};
 use super::cells::{CellType, CellValue, Cells};

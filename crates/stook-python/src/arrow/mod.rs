@@ -8,4 +8,5 @@ mod abi;
 pub(crate) mod cells;
 mod export;
 pub(crate) mod import;
+mod interpreter;
 pub(crate) mod stream;

@@ -17,6 +17,7 @@ use stook::pack::{self, ColumnCells, Damage, TableBatch, TableColumn};
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, STREAM};
 use super::export::{array_of, schema_of};
+use super::interpreter::attached;
 use crate::errors::{OrRaise as _, Raise, chain};
 use crate::locks::locked;
 use crate::wait::{Passed, is_main_thread};
@@ -50,7 +51,7 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Pack(error) => chain(error),
-            Self::Raised(error) => error.to_string(),
+            Self::Raised(error) => attached(|py| error.value(py).to_string()).unwrap_or_default(),
         }
     }
 
@@ -73,7 +74,7 @@ pub(crate) fn is_interrupted() -> bool {
     if !is_main_thread() {
         return false;
     }
-    match Python::try_attach(|py| py.check_signals()) {
+    match attached(|py| py.check_signals()) {
         Some(Err(raised)) => {
             RAISED.replace(Some(raised));
             true
@@ -97,6 +98,12 @@ struct Reading {
     ended: bool,
     last_error: Option<CString>,
 }
+
+/// Any thread may read a stream, and release it.
+const _: fn() = || {
+    fn is_for_any_thread<T: Send + Sync>() {}
+    is_for_any_thread::<Shared>();
+};
 
 /// A capsule with a stream of batches. The first is read before this returns.
 pub(crate) fn capsule_of<'py>(
@@ -144,7 +151,7 @@ impl Shared {
         let code = failure.code();
         reading.ended = true;
         reading.last_error = CString::new(failure.text().replace('\0', "\\0")).ok();
-        locked(&self.met).failure = Some(failure);
+        self.note(failure);
         Err(code)
     }
 
@@ -158,8 +165,25 @@ impl Shared {
         let batch = batch.map_err(Failure::Pack)?;
         locked(&self.met).damages = reading.table.damages().to_vec();
         let passed = batch.as_ref().map(|batch| (batch.rows as u64, value_bytes(batch)));
-        self.passed.add_many(passed).map_err(Failure::Raised)?;
+        let reported = match self.passed.is_reported() {
+            true => attached(|_| self.passed.add_many(passed)),
+            false => None,
+        };
+        reported.transpose().map_err(Failure::Raised)?;
         Ok(batch)
+    }
+
+    /// Notes why it ended, in place of why another did.
+    fn note(&self, failure: Failure) {
+        let before = locked(&self.met).failure.replace(failure);
+        if let Some(Failure::Raised(error)) = before {
+            attached(|_| drop(error));
+        }
+    }
+
+    /// Whether it holds objects of Python.
+    fn holds_objects(&self) -> bool {
+        self.passed.is_reported() || matches!(locked(&self.met).failure, Some(Failure::Raised(_)))
     }
 
     /// The code of an error that is none of reading.
@@ -241,6 +265,12 @@ unsafe extern "C" fn release(stream: *mut ArrowArrayStream) {
     let shared = std::mem::replace(&mut stream.private_data, ptr::null_mut()).cast::<Shared>();
     if !shared.is_null() {
         // SAFETY: it was made of this `Arc`, and was there until now.
-        drop(unsafe { Arc::from_raw(shared.cast_const()) });
+        let shared = unsafe { Arc::from_raw(shared.cast_const()) };
+        if shared.process != std::process::id() {
+            // A thread of the parent may have held one of its locks.
+            std::mem::forget(shared);
+        } else if shared.holds_objects() {
+            attached(|_| drop(shared));
+        }
     }
 }

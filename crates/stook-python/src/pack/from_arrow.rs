@@ -5,7 +5,7 @@ use stook::pack::format::attributes::{KIND, Name, Value};
 use stook::pack::{self, Attributes, FileKind, Key, PackWriter, WantedColumn};
 
 use super::pack::Pack;
-use crate::arrow::cells::{CellType, CellValue};
+use crate::arrow::cells::CellValue;
 use crate::arrow::import::{Field, Incoming, IncomingBatch, IncomingCells};
 use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
