@@ -29,7 +29,8 @@ impl Pack {
     ///     value: The column of the values: bytes or text.
     ///     group: The group to put records into.
     ///     progress: Called now and then with the records so far, on another thread; what it raises
-    ///         ends it, and nothing is put then. ``True`` shows a bar with tqdm.
+    ///         before all are written ends it, and nothing is put then. ``True`` shows a bar with
+    ///         tqdm.
     ///
     /// All other columns become attributes: numbers, text, bytes, and times, which become
     /// nanoseconds. A null is an attribute that the record does not have. One row is in memory at a
