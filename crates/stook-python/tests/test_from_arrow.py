@@ -94,7 +94,8 @@ def test_from_other_libraries(pack: stook.Pack) -> None:
     frame = polars.DataFrame({"key": KEYS, "value": VALUES, "n": [1, None, 3]})
     assert pack.from_arrow(frame) == 3 and dict(pack.items()) == dict(zip(KEYS, VALUES))
     assert pack.from_arrow(pandas.DataFrame({"key": ["p"], "value": ["text"]}), group="") == 1
-    assert pack.from_arrow(duckdb.sql("select range as key, 'v' || range as value from range(3000)")) == 3000
+    relation = duckdb.sql("select range as key, 'v' || range as value from range(3000)")
+    assert relation is not None and pack.from_arrow(relation) == 3000
     assert (pack["p"], pack[2999], len(pack)) == (b"text", b"v2999", 3004)
 
 
