@@ -17,6 +17,9 @@ import stook.ray
 
 RECORDS = 3000
 
+# Ray warns of what it does itself.
+pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "FutureWarning", "ResourceWarning")]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
