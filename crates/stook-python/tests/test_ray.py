@@ -14,6 +14,7 @@ import ray
 
 import stook
 import stook.ray
+from stook._parts import Parts
 
 RECORDS = 3000
 
@@ -73,7 +74,8 @@ def test_columns_and_filters_are_pushed_down(path: Path) -> None:
 
 
 def test_parts_are_about_as_long_as_one_another(path: Path) -> None:
-    source = stook.ray.PackDatasource(str(path), {}, columns=None, filters={"group": None})
+    parts = Parts(path, {}, None, {"prefix": None, "group": None, "kinds": "file", "where": None})
+    source = stook.ray.PackDatasource(parts)
     whole = source.estimate_inmemory_data_size()
     assert whole is not None and abs(whole - sum(size for _, size, _ in expected())) < whole // 2
     tasks = source.get_read_tasks(8)
