@@ -47,7 +47,7 @@ def wanted(pack: stook.Pack) -> list[dict[str, Any]]:
     for record in pack.scan():
         row: dict[Any, Any] = {"key": os.fsencode(str(record.key)), "value": bytes(record), "group": record.group}
         found.append({**row, **record.attributes})
-    return sorted(found, key=lambda row: row["key"])  # type: ignore[no-any-return]
+    return sorted(found, key=lambda row: row["key"])
 
 
 def test_a_table_has_what_the_records_have(pack: stook.Pack) -> None:

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 def test_every_record_comes_once(path: Path) -> None:
     frame = stook.dask.read_pack(path, partition_bytes=100_000)
     assert frame.npartitions > 5 and list(frame.columns) == ["key", "value", "label", "rare"]
-    read = frame.compute()
+    read = frame.compute()  # type: ignore[no-untyped-call]
     assert Counter(zip(read["key"], map(len, read["value"]))) == Counter((b"%04d" % number, number % 700) for number in range(3000))
     assert read["rare"].isna().sum() == 2400 and str(read["rare"].dtype) == "int64[pyarrow]"
 
@@ -39,7 +39,7 @@ def test_only_what_is_used_is_read(path: Path, damage: Any) -> None:
     frame = stook.dask.read_pack(path, partition_bytes=100_000)
     assert dict(frame["label"].value_counts().compute()) == {"cat": 1201, "dog": 1200, "": 600}
     with pytest.raises(OSError, match="record damaged"):
-        frame.compute()
+        frame.compute()  # type: ignore[no-untyped-call]
     cats = stook.dask.read_pack(path, columns=["key", "size"], where={"label": "cat"}, prefix="0")
     assert len(cats) == sum(number % 2 == 0 and number % 5 != 0 for number in range(1000))
 

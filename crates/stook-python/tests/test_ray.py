@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections import Counter
@@ -27,7 +28,7 @@ def cluster() -> Iterator[None]:
     """Two workers, without a dashboard."""
     environment = {"PYTHONPATH": os.pathsep.join(path for path in (os.environ.get("PYTHONPATH"), str(Path(__file__).parent)) if path)}
     ray.init(
-        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", object_store_memory=200 << 20,
+        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, object_store_memory=200 << 20,
         runtime_env={"env_vars": {**environment, "PYTHONWARNINGS": "ignore"}},
     )
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -40,8 +41,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ray") / "data.stook"
     with stook.Pack(path, "x", segment_bytes=1 << 20) as pack:
         for number in range(RECORDS):
-            label = ("cat", "dog")[number % 2]
-            pack.put(f"{number:04}", bytes([number % 256]) * (number % 1500), attributes={"label": label, "number": number})
+            attributes: dict[str, stook.Attribute] = {"label": ("cat", "dog")[number % 2], "number": number}
+            pack.put(f"{number:04}", bytes([number % 256]) * (number % 1500), attributes=attributes)
         for number in range(0, RECORDS, 10):
             del pack[f"{number:04}"]
     return path
@@ -79,7 +80,7 @@ def test_parts_are_about_as_long_as_one_another(path: Path) -> None:
     whole = source.estimate_inmemory_data_size()
     assert whole is not None and abs(whole - sum(size for _, size, _ in expected())) < whole // 2
     tasks = source.get_read_tasks(8)
-    sizes = [task.metadata.size_bytes for task in tasks]
+    sizes = [task.metadata.size_bytes or 0 for task in tasks]
     assert len(tasks) == 8 and sum(sizes) == whole and max(sizes) < 2 * min(sizes)
     few = source.apply_projection({"key": "key"})
     size = few.estimate_inmemory_data_size()

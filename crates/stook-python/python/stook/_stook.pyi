@@ -3,7 +3,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
-from typing import Final, SupportsIndex, TypeVar, Union, final, overload
+from typing import SupportsIndex, TypeVar, Union, final, overload
 
 from typing_extensions import Self
 
@@ -16,27 +16,9 @@ from ._stook_sparse import *
 from ._stook_stitch import *
 from ._types import CheckReport, CompactReport, DeleteReport, PackInfo
 from ._typing import (
-    Access,
-    AnyBuffer,
-    Attributes,
-    Columns,
-    Conditions,
-    Durability,
-    Key,
-    Kinds,
-    Mode,
-    OnDamage,
-    Path,
-    Progress,
-    ScanOrder,
-    SimpleProgress,
-    SupportsArrow,
-    SupportsRead,
+    Access, AnyBuffer, Attributes, Columns, Conditions, Durability, Key, Kinds, Mode, OnDamage,
+    Path, Progress, ScanOrder, SimpleProgress, SupportsArrow, SupportsRead,
 )
-
-VERSION: Final[str]
-DEBUG: Final[bool]
-SETTLING_MAX: Final[int]
 
 _Default = TypeVar("_Default")
 
@@ -711,8 +693,8 @@ class Pack:
         """Puts the rows of a table of Arrow as records, all of them or none.
 
         Args:
-            stream: An object with ``__arrow_c_stream__``: a table or reader of pyarrow, a frame of
-                polars or pandas, a relation of DuckDB, a scan of another pack.
+            stream: An object with ``__arrow_c_stream__``: of pyarrow, polars, pandas, DuckDB, or a
+                scan of a pack.
             key: The column of the keys: bytes, text, or numbers from 0 on, which are ids.
             value: The column of the values: bytes or text.
             group: The group to put records into.
@@ -721,26 +703,26 @@ class Pack:
                 tqdm.
 
         All other columns become attributes: numbers, text, bytes, and times, which become
-        nanoseconds. A null is an attribute that the record does not have. One row is in memory at a
-        time beside the batches that the producer makes.
+        nanoseconds. A null is an attribute that the record does not have. A batch of the producer
+        is in memory at a time.
 
         Returns:
             How many rows were put.
 
         Raises:
             TypeError: The object has no stream.
-            stook.InvalidError: There is no such column, or one of a type that attributes do not
-                have; a row without a key or a value. Rows are counted from 0.
+            stook.InvalidError: No such column, one of a type that attributes do not have, a row
+                without a key or a value; rows are counted from 0.
             OSError: The producer of the stream reports an error, or the disk fails.
 
         Examples:
             >>> import pyarrow, stook
-            >>> table = pyarrow.table({"name": ["a", "b"], "data": [b"1", b"2"], "label": [7, None]})
+            >>> table = pyarrow.table({"name": ["a"], "data": [b"1"], "label": [7]})
             >>> with stook.Pack("data.stook", "a") as pack:
             ...     pack.from_arrow(table, key="name", value="data")
-            ...     pack["b"], pack.record("a").attributes
-            2
-            (b'2', {'label': 7})
+            ...     pack.record("a").attributes
+            1
+            {'label': 7}
         """
     def update(
         self,

@@ -58,8 +58,9 @@ def read_pack(
     read = _Reading(parts)
     splits = parts.splits(-(-parts.bytes // partition_bytes))
     if not splits:
-        return dask.dataframe.from_pandas(read.empty(), npartitions=1)
-    return dask.dataframe.from_map(read, splits, meta=read.empty(), enforce_metadata=False)
+        return dask.dataframe.from_pandas(read.empty(), npartitions=1)  # type: ignore[no-any-return, no-untyped-call]
+    made = dask.dataframe.from_map(read, splits, meta=read.empty(), enforce_metadata=False)  # type: ignore[no-untyped-call]
+    return made  # type: ignore[no-any-return]
 
 
 class _Reading:

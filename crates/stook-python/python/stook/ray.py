@@ -56,7 +56,7 @@ def read_pack(
             it does not have.
     """
     filters: Filters = {"prefix": prefix, "group": group, "kinds": kinds, "where": where}
-    return ray.data.read_datasource(
+    return ray.data.read_datasource(  # type: ignore[no-any-return]
         PackDatasource(Parts(path, options, columns, filters)),
         override_num_blocks=override_num_blocks,
         concurrency=concurrency,
@@ -68,7 +68,7 @@ class PackDatasource(Datasource):  # type: ignore[misc, unused-ignore]
     """What `read_pack` hands to Ray: parts of a pack, each read by a task of its own."""
 
     def __init__(self, parts: Parts) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._parts = parts
         self._projection_map: Optional[dict[str, str]] = None
 

@@ -124,7 +124,7 @@ impl CellType {
     }
 }
 
-/// The type of times with this format: `ts`, a unit, a colon and a time zone, which does not matter.
+/// The type of times with this format: `ts`, a unit, a colon and a time zone, which is not needed.
 fn time_of(format: &str) -> Option<CellType> {
     let (unit, _) = format.strip_prefix("ts")?.split_once(':')?;
     let ns = match unit {
@@ -213,8 +213,8 @@ impl<'a> Cells<'a> {
         Ok(bits.first().is_some_and(|bits| bits >> (at % 8) & 1 == 1))
     }
 
-    /// The bytes of a view: up to 12 lie in it, others in one of the buffers after the second, whose
-    /// lengths are in the last.
+    /// The bytes of a view: up to 12 lie in it, others in one of the buffers after the second. The
+    /// last buffer has the lengths of those.
     fn view(&self, at: usize) -> Result<&'a [u8], String> {
         let views = self.buffer(1)?;
         let view = views.bytes(at * VIEW_BYTES..(at + 1) * VIEW_BYTES)?;

@@ -43,7 +43,7 @@ impl Incoming {
     /// Takes over the stream of an object that has one.
     ///
     /// # Errors
-    /// `TypeError` for another object; `InvalidError` for a stream that was consumed, or is not of a
+    /// `TypeError` for another object; `InvalidError` for a stream that was consumed, or is of no
     /// table; what the producer reports.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Ok(method) = object.getattr("__arrow_c_stream__") else {
@@ -112,7 +112,8 @@ impl Incoming {
         // the next one.
         let text = unsafe {
             let text = self.stream.get_last_error.map(|get| get(&mut self.stream));
-            text.and_then(|text| text.as_ref()).map(|text| CStr::from_ptr(text).to_string_lossy().into_owned())
+            text.and_then(|text| text.as_ref())
+                .map(|text| CStr::from_ptr(text).to_string_lossy().into_owned())
         };
         let text = text.unwrap_or_else(|| std::io::Error::from_raw_os_error(code).to_string());
         PyOSError::new_err(format!("the stream of Arrow ended with an error: {text}"))
@@ -188,7 +189,9 @@ fn fields_of(schema: &ArrowSchema) -> PyResult<Vec<Field>> {
     for number in 0..usize::try_from(schema.n_children).unwrap_or(0) {
         // SAFETY: the schema has this many children, and they have names or null.
         let field = unsafe {
-            let child = (*schema.children.add(number)).as_ref().ok_or_else(|| wrong("a schema without its columns"))?;
+            let child = (*schema.children.add(number))
+                .as_ref()
+                .ok_or_else(|| wrong("a schema without its columns"))?;
             let name = child.name.as_ref().map(|name| CStr::from_ptr(name).to_string_lossy().into_owned());
             Field { name: name.unwrap_or_default(), cells: CellType::of(child) }
         };

@@ -1,8 +1,8 @@
 //! The interpreter below callbacks of consumers.
 //!
 //! PyO3 takes a thread for attached if it attached it itself. A consumer may have let go of the
-//! interpreter since, below a call of ours (`Scan.to_table` calls pyarrow, which does): it has to be
-//! asked for in the way that looks at the interpreter itself.
+//! interpreter since, below a call of ours (`Scan.to_table` calls pyarrow, which does): it has to
+//! be asked for in the way that looks at the interpreter itself.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

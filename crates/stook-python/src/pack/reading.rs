@@ -512,8 +512,7 @@ impl Pack {
     ) -> PyResult<Scan> {
         let (reader, kinds) = (self.reader(py)?, kinds_of(kinds, Kinds::FILES)?);
         let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
-        let request =
-            ScanRequest { pack: reader, filter: kinds.into(), options, split: None, cursor: None };
+        let request = ScanRequest { pack: reader, filter: kinds.into(), options, split: None, cursor: None };
         Scan::begin(py, Passed::new(progress)?, Tables::new(request, None, progress))
     }
 }

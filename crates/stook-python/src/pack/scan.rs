@@ -22,11 +22,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn begin(
-        py: Python<'_>,
-        passed: Passed,
-        tables: Tables,
-    ) -> PyResult<Self> {
+    pub(crate) fn begin(py: Python<'_>, passed: Passed, tables: Tables) -> PyResult<Self> {
         match py.detach(|| tables.request.rows()) {
             Err(pack::Error::Damaged(damage)) => {
                 let text = format!("{damage}; scan(on_damage=\"skip\") gives what is whole");

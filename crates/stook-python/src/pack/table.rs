@@ -51,8 +51,8 @@ impl Tables {
 
 #[pymethods]
 impl Scan {
-    /// A stream of Arrow of all that is scanned, for pyarrow, polars, DuckDB, pandas and others. Each
-    /// begins anew, whatever was iterated over.
+    /// A stream of Arrow of all that is scanned, for pyarrow, polars, DuckDB, pandas and others.
+    /// Each begins anew, whatever was iterated over.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -117,7 +117,9 @@ impl OwnedTable {
     fn with<T>(&mut self, work: impl FnOnce(&mut TableRows, &mut TableSource<'_, '_>) -> T) -> T {
         let rows = &mut self.rows;
         match &mut self.from {
-            Reading::Scan(cell) => cell.with_dependent_mut(|_, scan| work(rows, &mut TableSource::Scan(scan))),
+            Reading::Scan(cell) => {
+                cell.with_dependent_mut(|_, scan| work(rows, &mut TableSource::Scan(scan)))
+            }
             Reading::Index(pack) => work(rows, &mut TableSource::Index(pack)),
         }
     }

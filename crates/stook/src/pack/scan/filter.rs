@@ -88,7 +88,9 @@ mod tests {
         assert!(!takes(&[("label", std::slice::from_ref(&dog))]) && !takes(&[("label", &[])]));
         assert!(takes(&[("label", std::slice::from_ref(&cat)), ("width", &[Value::I64(640)])]));
         assert!(!takes(&[("label", &[cat]), ("width", &[Value::I64(641)])]));
-        assert!(!takes(&[("none", &[Value::U64(0)])]) && !takes(&[("label", &[Value::Bytes(b"cat".into())])]));
+        assert!(
+            !takes(&[("none", &[Value::U64(0)])]) && !takes(&[("label", &[Value::Bytes(b"cat".into())])])
+        );
         assert!(takes(&[("kind", &[Value::U8(1)])]) && !takes(&[("kind", &[Value::U8(2)])]));
     }
 

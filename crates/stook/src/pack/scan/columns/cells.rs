@@ -75,7 +75,7 @@ impl From<LongCells> for ColumnCells {
 }
 
 /// A column that is being filled.
-pub(super) struct Filling<'c> {
+pub(super) struct ColumnFilling<'c> {
     column: &'c TableColumn,
     cells: ColumnCells,
     valid: Vec<u8>,
@@ -83,7 +83,7 @@ pub(super) struct Filling<'c> {
     nulls: usize,
 }
 
-impl<'c> Filling<'c> {
+impl<'c> ColumnFilling<'c> {
     pub(super) fn new(column: &'c TableColumn, rows: usize) -> Self {
         let cells = match column.cells {
             ColumnType::Binary | ColumnType::Text => {
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn cells_and_their_bits() {
         let column = column(ColumnType::Text);
-        let mut filling = Filling::new(&column, 10);
+        let mut filling = ColumnFilling::new(&column, 10);
         let key = Key::id(7);
         for number in 0..10 {
             let value = (number % 3 != 1).then(|| Value::Text(number.to_string()));
@@ -245,11 +245,11 @@ mod tests {
             (ColumnType::Binary, Value::U8(1)),
         ] {
             let column = column(cells);
-            let error = Filling::new(&column, 1).push(&key, Some(value)).unwrap_err().to_string();
+            let error = ColumnFilling::new(&column, 1).push(&key, Some(value)).unwrap_err().to_string();
             assert!(error.starts_with("k has ") && error.ends_with(cells.name()), "{error}");
         }
         let column = column(ColumnType::Text);
-        let mut filling = Filling::new(&column, 1);
+        let mut filling = ColumnFilling::new(&column, 1);
         assert!(filling.push_bytes(&key, Some(&[0xff])).unwrap_err().to_string().contains("not UTF-8"));
         filling.push_bytes(&key, Some("é".as_bytes())).unwrap();
         assert_eq!(filling.done().nulls, 0);

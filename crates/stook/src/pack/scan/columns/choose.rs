@@ -172,7 +172,9 @@ mod tests {
         assert_eq!(of(&[Value::U8(1), Value::U64(u64::MAX), Value::U8(1)]).unwrap(), Some(ColumnType::U64));
         assert_eq!(of(&[Value::Text("x".into())]).unwrap(), Some(ColumnType::Text));
         assert_eq!(of(&[Value::Bytes(vec![1])]).unwrap(), Some(ColumnType::Binary));
-        for values in [[Value::U64(1), Value::Text("x".into())], [Value::Bytes(vec![]), Value::Text("x".into())]] {
+        for values in
+            [[Value::U64(1), Value::Text("x".into())], [Value::Bytes(vec![]), Value::Text("x".into())]]
+        {
             assert!(of(&values).unwrap_err().to_string().contains("give its column a type"));
         }
     }

@@ -42,7 +42,12 @@ impl HeadWalk {
     }
 
     /// Takes records until the batch is full; whether there may be more.
-    pub(super) fn fill(&mut self, pack: &Pack, filter: &RecordFilter, draft: &mut TableDraft) -> Result<bool> {
+    pub(super) fn fill(
+        &mut self,
+        pack: &Pack,
+        filter: &RecordFilter,
+        draft: &mut TableDraft,
+    ) -> Result<bool> {
         while !draft.is_full() {
             let Looked { entries, ended, error } = self.look(pack)?;
             self.take(pack, filter, entries, draft)?;

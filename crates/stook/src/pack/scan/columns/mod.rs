@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_the_names_that_they_are_given() {
-        let names = ["label", "key", "mtime", "attributes.x", "kind", "mode"].map(|name| Name::Text(name.into()));
+        let names =
+            ["label", "key", "mtime", "attributes.x", "kind", "mode"].map(|name| Name::Text(name.into()));
         let ids = [KIND, MODE, MTIME_NS, CTIME_NS, INODE, 128, 255].map(Name::Id);
         for attribute in names.into_iter().chain(ids) {
             let column = name_of_attribute(&attribute);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cells::{ColumnData, Filling, check_text};
+use super::cells::{ColumnData, ColumnFilling, check_text};
 use super::choose::{check_known, of_records, of_wanted};
 use super::draft::TableDraft;
 use super::heads::HeadWalk;
@@ -252,7 +252,7 @@ fn check_wanted(wanted: Option<&[WantedColumn]>) -> Result<()> {
 
 fn groups_of(column: &TableColumn, heads: &[RecordHead], pack: &Pack) -> Result<ColumnData> {
     let mut known: HashMap<u64, &str> = HashMap::new();
-    let mut filling = Filling::new(column, heads.len());
+    let mut filling = ColumnFilling::new(column, heads.len());
     for head in heads {
         let group = known.entry(head.segment).or_insert_with(|| pack.group_of_segment(head.segment));
         filling.push_bytes(&head.key, Some(group.as_bytes()))?;
@@ -261,7 +261,7 @@ fn groups_of(column: &TableColumn, heads: &[RecordHead], pack: &Pack) -> Result<
 }
 
 fn cells_of(column: &TableColumn, heads: &[RecordHead]) -> Result<ColumnData> {
-    let mut filling = Filling::new(column, heads.len());
+    let mut filling = ColumnFilling::new(column, heads.len());
     for head in heads {
         match (&column.content, head.key.value()) {
             (ColumnContent::Key, KeyValue::Bytes(key)) => filling.push_bytes(&head.key, Some(key))?,
