@@ -26,8 +26,8 @@ fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 arguments! {
     argument:
-        access backup cursor durability group group_by identity mode name on_damage on_difference order
-        origin overwrite prefix
+        access backup cursor durability group group_by identity key mode name on_damage on_difference order
+        origin overwrite prefix value
 }
 
 arguments! {

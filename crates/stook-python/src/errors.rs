@@ -51,7 +51,7 @@ macro_rules! raises {
 }
 
 /// An error and its causes in one line, with secrets in addresses redacted.
-fn chain(error: &dyn StdError) -> String {
+pub(crate) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -2,9 +2,10 @@
 //!
 //! One file for each class. Blocking calls and long copies release the interpreter; network I/O and
 //! long operations let the main thread check for signals (`wait`). `unsafe` is used for Python's
-//! buffer protocol only.
+//! buffer protocol and for the C interfaces of Arrow only.
 
 mod arguments;
+mod arrow;
 mod choices;
 mod copy;
 mod errors;

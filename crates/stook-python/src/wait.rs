@@ -28,7 +28,7 @@ pub(crate) fn is_stopped() -> bool {
 }
 
 /// Whether this is the thread in which Python runs signal handlers.
-fn is_main_thread() -> bool {
+pub(crate) fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
     return rustix::thread::gettid() == rustix::process::getpid();
     #[cfg(not(target_os = "linux"))]
@@ -221,13 +221,27 @@ impl Passed {
     /// # Errors
     /// What the callback raised.
     pub(crate) fn add(&self, bytes: Option<usize>) -> PyResult<()> {
+        self.add_many(bytes.map(|bytes| (1, bytes as u64)))
+    }
+
+    /// Whether somebody hears of it.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.reporter.is_some()
+    }
+
+    /// Counts this many records with this many bytes; `None` is the end.
+    ///
+    /// # Errors
+    /// What the callback raised.
+    pub(crate) fn add_many(&self, passed: Option<(u64, u64)>) -> PyResult<()> {
         let Some(reporter) = &self.reporter else { return Ok(()) };
         let add = |number: &AtomicU64, more: u64| number.fetch_add(more, Ordering::Relaxed) + more;
         let [records, all] = &self.numbers;
-        let numbers = [add(records, bytes.is_some().into()), add(all, bytes.unwrap_or(0) as u64)];
+        let (more_records, more_bytes) = passed.unwrap_or_default();
+        let numbers = [add(records, more_records), add(all, more_bytes)];
         // While one thread is in the callback, others count only.
         let Ok(mut reporter) = reporter.try_lock() else { return Ok(()) };
-        match bytes {
+        match passed {
             Some(_) => _ = reporter.go_on(&numbers),
             None => reporter.report_last(),
         }

@@ -3,7 +3,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
-from typing import Final, SupportsIndex, TypeVar, Union, final, overload
+from typing import SupportsIndex, TypeVar, Union, final, overload
 
 from typing_extensions import Self
 
@@ -17,24 +17,9 @@ from ._stook_stitch import *
 from ._stook_stream import *
 from ._types import CheckReport, CompactReport, DeleteReport, PackInfo
 from ._typing import (
-    Access,
-    AnyBuffer,
-    Attributes,
-    Durability,
-    Key,
-    Kinds,
-    Mode,
-    OnDamage,
-    Path,
-    Progress,
-    ScanOrder,
-    SimpleProgress,
-    SupportsRead,
+    Access, AnyBuffer, Attributes, Columns, Conditions, Durability, Key, Kinds, Mode, OnDamage,
+    Path, Progress, ScanOrder, SimpleProgress, SupportsArrow, SupportsRead,
 )
-
-VERSION: Final[str]
-DEBUG: Final[bool]
-SETTLING_MAX: Final[int]
 
 _Default = TypeVar("_Default")
 
@@ -344,6 +329,8 @@ class Pack:
         on_damage: OnDamage = "raise",
         kinds: Kinds = "file",
         progress: Progress = None,
+        where: Union[Conditions, None] = None,
+        columns: Union[Columns, None] = None,
     ) -> Scan:
         """Goes through live records: at the speed of the device, as they are on it, or by key.
 
@@ -365,9 +352,16 @@ class Pack:
             progress: Called now and then with the records and bytes so far, and with the last ones
                 at the end; what it raises is raised from the iterator. ``True`` shows a bar with
                 tqdm.
+            where: Only records with these attributes: a dict of names and values, or lists of the
+                values that will do.
+            columns: What tables of the scan have: names, or a dict of names and types
+                (``"binary"``, ``"string"``, ``"uint64"``, ``"int64"``, ``"uint32"``,
+                ``"timestamp"``; ``None`` for the usual one). Without ``value`` no values are read,
+                and rows come in the order of the keys. Iteration gives whole records anyway.
 
         Returns:
-            An iterator over records.
+            An iterator over records, which is also what tools that read Arrow take: see
+            `Scan.to_table`.
 
         Raises:
             stook.DamagedError: A record is not what was written; from the iterator.
@@ -688,6 +682,49 @@ class Pack:
         """
     @overload
     def pop(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
+    def from_arrow(
+        self,
+        stream: SupportsArrow,
+        *,
+        key: str = "key",
+        value: str = "value",
+        group: str = "",
+        progress: SimpleProgress = None,
+    ) -> int:
+        """Puts the rows of a table of Arrow as records, all of them or none.
+
+        Args:
+            stream: An object with ``__arrow_c_stream__``: of pyarrow, polars, pandas, DuckDB, or a
+                scan of a pack.
+            key: The column of the keys: bytes, text, or numbers from 0 on, which are ids.
+            value: The column of the values: bytes or text.
+            group: The group to put records into.
+            progress: Called now and then with the records so far, on another thread; what it raises
+                before all are written ends it, and nothing is put then. ``True`` shows a bar with
+                tqdm.
+
+        All other columns become attributes: numbers, text, bytes, and times, which become
+        nanoseconds. A null is an attribute that the record does not have. A batch of the producer
+        is in memory at a time.
+
+        Returns:
+            How many rows were put.
+
+        Raises:
+            TypeError: The object has no stream.
+            stook.InvalidError: No such column, one of a type that attributes do not have, a row
+                without a key or a value; rows are counted from 0.
+            OSError: The producer of the stream reports an error, or the disk fails.
+
+        Examples:
+            >>> import pyarrow, stook
+            >>> table = pyarrow.table({"name": ["a"], "data": [b"1"], "label": [7]})
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     pack.from_arrow(table, key="name", value="data")
+            ...     pack.record("a").attributes
+            1
+            {'label': 7}
+        """
     def update(
         self,
         records: Union[

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Literal, TypeVar, Union, final
 
+import pyarrow
 from typing_extensions import Self
 
 from ._errors import DamagedError
-from ._typing import AnyBuffer, Attribute, Attributes, Key
+from ._typing import AnyBuffer, Attribute, Attributes, ColumnType, Key
 
 @final
 class Buffer:
@@ -114,7 +115,32 @@ class Scan:
         """
     @property
     def damages(self) -> list[DamagedError]:
-        """The damage that was passed over, as exceptions, with ``on_damage="skip"``."""
+        """The damage that was passed over, as exceptions, with ``on_damage="skip"``: while it was
+        iterated over, and while tables were read of it.
+        """
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def to_table(self) -> pyarrow.Table:
+        """All that is scanned as a table of pyarrow, which has to be installed. Others take the scan
+        itself: ``polars.from_arrow(scan)``, ``duckdb.sql("from scan")``.
+
+        Columns are ``key``, ``value``, and the attributes that the first records have, unless
+        `Pack.scan` was given ``columns``.
+
+        Returns:
+            A ``pyarrow.Table``.
+
+        Raises:
+            ImportError: There is no pyarrow.
+            stook.DamagedError: A record is not what was written.
+            stook.InvalidError: A record has what no column is of, or what does not fit into one.
+        """
+    def column_types(self) -> dict[str, ColumnType]:
+        """The columns that a table of this scan has: names and types, as ``columns`` of `Pack.scan`
+        takes them. The first records are read for it.
+
+        Returns:
+            A dict of names and types.
+        """
 
 @final
 class Stat:

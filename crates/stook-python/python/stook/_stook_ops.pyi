@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import PosixPath
-from typing import Union
+from typing import Final, Union
 
 from ._stook_sparse import DiskCache
 from ._types import (
@@ -11,6 +11,10 @@ from ._types import (
     UnpackReport, VerifyItem, VerifyReport,
 )
 from ._typing import Access, Attributes, CopyDurability, HashName, MhlHashName, Overwrite, Path, Progress
+
+VERSION: Final[str]
+DEBUG: Final[bool]
+SETTLING_MAX: Final[int]
 
 def pack_tree(
     sources: Union[Path, Sequence[Path], Sequence[PosixPath], Sequence[str]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Callable, Literal, Protocol, SupportsIndex, TypedDict, Union
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Key = Union[str, bytes, int, SupportsIndex]
 Attribute = Union[int, str, bytes]
 Attributes = Union[Mapping[str, Attribute], Mapping[int, Attribute], Mapping[Union[str, int], Attribute]]
+# Attributes with the value, or the values, that they have to have.
+Conditions = Mapping[str, Union[Attribute, Collection[Attribute]]]
+ColumnType = Literal["binary", "string", "uint64", "int64", "uint32", "timestamp"]
+Columns = Union[str, Iterable[str], Mapping[str, Union[ColumnType, None]]]
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Address = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Ranges = Iterable["tuple[int, int]"]
@@ -70,6 +74,12 @@ class SupportsRead(Protocol):
     """What is open to be read in binary mode."""
 
     def read(self, size: int, /) -> Buffer: ...
+
+
+class SupportsArrow(Protocol):
+    """What can be read as a stream of Arrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
 AnyBuffer = Union["Buffer", Array]

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyMapping, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PyMapping, PySet, PyString, PyTuple};
 use stook::pack::Attributes;
 use stook::pack::format::attributes::{Name, Value};
 
@@ -61,6 +61,24 @@ pub(crate) fn from_python(given: Option<&Bound<'_, PyAny>>) -> PyResult<Attribut
         attributes.set(name, value);
     }
     Ok(attributes)
+}
+
+/// The name of an attribute, and the value that it has to have, or several in a list, a tuple or a
+/// set.
+pub(super) fn condition_of(
+    name: &Bound<'_, PyAny>,
+    wanted: &Bound<'_, PyAny>,
+) -> PyResult<(Name, Vec<Value>)> {
+    let name = name_of(name)?;
+    let is_several = wanted.is_instance_of::<PyList>()
+        || wanted.is_instance_of::<PyTuple>()
+        || wanted.is_instance_of::<PySet>()
+        || wanted.is_instance_of::<PyFrozenSet>();
+    let values = match is_several {
+        true => wanted.try_iter()?.map(|one| value_of(&name, &one?)).collect::<PyResult<_>>()?,
+        false => vec![value_of(&name, wanted)?],
+    };
+    Ok((name, values))
 }
 
 fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Name> {

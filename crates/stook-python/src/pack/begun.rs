@@ -38,10 +38,17 @@ impl<T: Send> Begun<T> {
     /// Runs `work` on it without the interpreter. Refused in a forked child: a thread of the parent
     /// may have held the lock.
     pub(crate) fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> PyResult<R> {
-        if self.process != std::process::id() {
-            let text = "this was begun in the process that this one was forked from; begin it again here";
-            return Err(invalid(text));
-        }
+        self.check_process()?;
         Ok(py.detach(|| work(&mut locked(&self.inner))))
+    }
+
+    /// Refuses a forked child.
+    pub(crate) fn check_process(&self) -> PyResult<()> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(invalid(
+                "this was begun in the process that this one was forked from; begin it again here",
+            )),
+        }
     }
 }

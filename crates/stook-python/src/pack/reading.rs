@@ -8,8 +8,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use stook::ops::check::check_pack;
-use stook::ops::contents::{OwnedKeys, OwnedRows};
-use stook::pack::{self, Key, KeyBatches, KeyRange, Kinds, OnDamage, ScanOptions, ScanOrder, Values};
+use stook::ops::contents::{OwnedKeys, ScanRequest};
+use stook::pack::{
+    self, Key, KeyBatches, KeyRange, Kinds, OnDamage, RecordFilter, ScanOptions, ScanOrder, Values,
+};
 
 use super::check::with_bytes;
 use super::follow::Follow;
@@ -20,6 +22,7 @@ use super::pack::Pack;
 use super::record::Record;
 use super::scan::Scan;
 use super::split::Split;
+use super::table::{Tables, columns_of, conditions_of};
 use crate::arguments::{iter_of, shown};
 use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, invalid};
@@ -315,9 +318,16 @@ impl Pack {
     ///     progress: Called now and then with the records and bytes so far, and with the last ones
     ///         at the end; what it raises is raised from the iterator. ``True`` shows a bar with
     ///         tqdm.
+    ///     where: Only records with these attributes: a dict of names and values, or lists of the
+    ///         values that will do.
+    ///     columns: What tables of the scan have: names, or a dict of names and types
+    ///         (``"binary"``, ``"string"``, ``"uint64"``, ``"int64"``, ``"uint32"``,
+    ///         ``"timestamp"``; ``None`` for the usual one). Without ``value`` no values are read,
+    ///         and rows come in the order of the keys. Iteration gives whole records anyway.
     ///
     /// Returns:
-    ///     An iterator over records.
+    ///     An iterator over records, which is also what tools that read Arrow take: see
+    ///     `Scan.to_table`.
     ///
     /// Raises:
     ///     stook.DamagedError: A record is not what was written; from the iterator.
@@ -330,9 +340,9 @@ impl Pack {
     ///     >>> [(record.key, len(record.value)) for record in pack.scan(order="key", prefix="a/")]
     ///     [('a/1', 1), ('a/2', 2)]
     ///     >>> pack.close()
-    #[pyo3(signature = (*, order="disk", prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage="raise", kinds=None, progress=None))]
+    #[pyo3(signature = (*, order="disk", prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage="raise", kinds=None, progress=None, r#where=None, columns=None))]
     #[pyo3(
-        text_signature = "($self, *, order='disk', prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage='raise', kinds='file', progress=None)"
+        text_signature = "($self, *, order='disk', prefix=None, start=None, end=None, group=None, split=None, cursor=None, on_damage='raise', kinds='file', progress=None, where=None, columns=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn scan(
@@ -348,6 +358,8 @@ impl Pack {
         #[pyo3(from_py_with = choices::on_damage)] on_damage: &str,
         kinds: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
+        r#where: Option<&Bound<'_, PyAny>>,
+        columns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Scan> {
         let policies = [("raise", OnDamage::Stop), ("skip", OnDamage::Skip)];
         let (on_damage, kinds) = (chosen("on_damage", on_damage, &policies)?, kinds_of(kinds, Kinds::FILES)?);
@@ -355,11 +367,15 @@ impl Pack {
         let keys = key::range(prefix, start, end)?;
         let options =
             ScanOptions { groups: groups_of(group)?, on_damage, order, keys, ..ScanOptions::default() };
-        let (reader, split) = (self.reader(py)?, split.map(|split| split.get().split.clone()));
-        Scan::begin(py, Passed::new(progress)?, move || match cursor {
-            Some(cursor) => OwnedRows::resume(reader, kinds, &options, split.as_ref(), cursor),
-            None => OwnedRows::scan(reader, kinds, options, split.as_ref()),
-        })
+        let request = ScanRequest {
+            pack: self.reader(py)?,
+            filter: RecordFilter { kinds, attributes: conditions_of(r#where)? },
+            options,
+            split: split.map(|split| split.get().split.clone()),
+            cursor: cursor.map(str::to_owned),
+        };
+        let tables = Tables::new(request, columns_of(columns)?, progress);
+        Scan::begin(py, Passed::new(progress)?, tables)
     }
 
     /// Cuts the pack into parts of about the same length, so that several threads or processes scan
@@ -496,7 +512,8 @@ impl Pack {
     ) -> PyResult<Scan> {
         let (reader, kinds) = (self.reader(py)?, kinds_of(kinds, Kinds::FILES)?);
         let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
-        Scan::begin(py, Passed::new(progress)?, move || OwnedRows::scan(reader, kinds, options, None))
+        let request = ScanRequest { pack: reader, filter: kinds.into(), options, split: None, cursor: None };
+        Scan::begin(py, Passed::new(progress)?, Tables::new(request, None, progress))
     }
 }
 

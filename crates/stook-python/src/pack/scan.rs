@@ -3,12 +3,14 @@
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::ops::contents::OwnedRows;
-use stook::pack::{self, Row};
+use stook::pack::{self, Damages, Row};
 
 use super::begun::Begun;
 use super::info;
 use super::record::Record;
+use super::table::Tables;
 use crate::errors::{OrRaise as _, damaged};
+use crate::locks::locked;
 use crate::wait::Passed;
 
 /// Live records of a pack, one after another, each as a `Record`.
@@ -16,21 +18,23 @@ use crate::wait::Passed;
 pub(crate) struct Scan {
     inner: Begun<OwnedRows>,
     passed: Passed,
+    pub(super) tables: Tables,
 }
 
 impl Scan {
-    pub(crate) fn begin(
-        py: Python<'_>,
-        passed: Passed,
-        begin: impl FnOnce() -> pack::Result<OwnedRows> + Send,
-    ) -> PyResult<Self> {
-        match py.detach(begin) {
+    pub(crate) fn begin(py: Python<'_>, passed: Passed, tables: Tables) -> PyResult<Self> {
+        match py.detach(|| tables.request.rows()) {
             Err(pack::Error::Damaged(damage)) => {
                 let text = format!("{damage}; scan(on_damage=\"skip\") gives what is whole");
                 Err(damaged(&damage, text))
             }
-            begun => Ok(Self { inner: Begun::new(begun.or_raise()?), passed }),
+            begun => Ok(Self { inner: Begun::new(begun.or_raise()?), passed, tables }),
         }
+    }
+
+    /// Refuses a process that was forked from the one that began it.
+    pub(super) fn check_process(&self) -> PyResult<()> {
+        self.inner.check_process()
     }
 
     /// The next row, read without the interpreter.
@@ -59,9 +63,13 @@ impl Scan {
         self.inner.with(py, |rows| rows.cursor())
     }
 
-    /// The damage that was passed over, as exceptions, with ``on_damage="skip"``.
+    /// The damage that was passed over, as exceptions, with ``on_damage="skip"``: while it was
+    /// iterated over, and while tables were read of it.
     #[getter]
     fn damages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        info::damages(py, &self.inner.with(py, |rows| rows.damages().clone())?)
+        let passed_over = self.inner.with(py, |rows| rows.damages().clone())?;
+        let of_tables = locked(&self.tables.met).damages.clone();
+        let all: Damages = passed_over.into_iter().chain(of_tables).collect();
+        info::damages(py, &all)
     }
 }

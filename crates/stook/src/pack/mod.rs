@@ -35,9 +35,10 @@ pub use read::record::{Record, RecordHead};
 pub use read::source::RecordSource;
 pub use read::stream::{BodyComparison, RecordReader};
 pub use scan::{
-    Cursor, KeyRange, OnDamage, OrdinalOptions, Ordinals, Row, Rows, Scan, ScanOptions, ScanOrder,
-    ScanRecord, Shuffle, ShuffleOptions, ShuffleReader, ShuffleReaderOptions, ShuffleShare, ShuffleState,
-    Split, Stop,
+    ColumnCells, ColumnContent, ColumnData, ColumnType, Cursor, KeyRange, OnDamage, OrdinalOptions, Ordinals,
+    RecordFilter, Row, Rows, Scan, ScanOptions, ScanOrder, ScanRecord, Shuffle, ShuffleOptions,
+    ShuffleReader, ShuffleReaderOptions, ShuffleShare, ShuffleState, Split, Stop, TableBatch, TableColumn,
+    TableRows, TableSource, WantedColumn,
 };
 pub use state::open::{KeyEntry, Keys, OpenOptions, Pack, SegmentInfo, is_in_groups};
 pub use state::recover::TornTail;

@@ -35,6 +35,7 @@ mod packs;
 mod patterns;
 mod ranges;
 mod select;
+mod tables;
 mod values;
 
 use std::fmt;
@@ -55,6 +56,7 @@ pub use packs::PackContents;
 pub use patterns::KeyPatterns;
 pub use ranges::read_ranges;
 pub use select::{Matching, Selected, Unselected};
+pub use tables::{OwnedTable, ScanRequest};
 pub use values::{HOLE_BYTES_MAX, ValueError, next_value, values};
 
 use crate::archive::{self, Archive};

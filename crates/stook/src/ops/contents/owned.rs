@@ -18,14 +18,15 @@ use super::list::{ListOptions, Listed};
 use super::values::{ValueError, next_value};
 use crate::archive::Archive;
 use crate::pack::{
-    self, Damages, Key, KeyRange, Kinds, OnDamage, Pack, Row, Rows, ScanOptions, ScanOrder, Split, Stop,
+    self, Damages, Key, KeyRange, Kinds, OnDamage, Pack, RecordFilter, Row, Rows, ScanOptions, ScanOrder,
+    Split, Stop,
 };
 
 /// Keys of a batch.
 const BATCH_LEN: usize = 1024;
 
 type IndexKeys<'p> = pack::Keys<'p>;
-type PackScan<'p> = pack::Scan<'p>;
+pub(super) type PackScan<'p> = pack::Scan<'p>;
 type BoxedGetting<'a> = Box<dyn Getting<'a> + 'a>;
 
 self_cell!(
@@ -37,7 +38,7 @@ self_cell!(
 );
 
 self_cell!(
-    struct ScanCell {
+    pub(super) struct ScanCell {
         owner: Arc<Pack>,
         #[not_covariant]
         dependent: PackScan,
@@ -149,8 +150,8 @@ impl fmt::Debug for OwnedRows {
 }
 
 impl OwnedRows {
-    /// The records of these kinds that a scan with these options reads: of the whole pack, or of a
-    /// split of it.
+    /// The records that are meant of those that a scan with these options reads: of the whole pack,
+    /// or of a split of it.
     ///
     /// # Errors
     /// Returns an error for a group that the pack does not have, and for a split of another pack or
@@ -158,18 +159,11 @@ impl OwnedRows {
     /// would go unnoticed.
     pub fn scan(
         pack: Arc<Pack>,
-        kinds: Kinds,
+        filter: impl Into<RecordFilter>,
         options: ScanOptions,
         split: Option<&Split>,
     ) -> pack::Result<Self> {
-        let on_damage = options.on_damage;
-        Self::begin(pack, Rows::new(kinds, 0), on_damage, |pack| {
-            pack.check_groups(&options.groups)?;
-            match split {
-                Some(split) => pack.scan_split(split, options),
-                None => Ok(pack.scan(options)),
-            }
-        })
+        Ok(Self { cell: begin_scan(pack, options, split)?, rows: Rows::new(filter, 0) })
     }
 
     /// The records after those before a cursor that [`cursor`](Self::cursor) gave. Of the options
@@ -179,31 +173,13 @@ impl OwnedRows {
     /// As [`scan`](Self::scan); and for other options, and a text that is not a cursor.
     pub fn resume(
         pack: Arc<Pack>,
-        kinds: Kinds,
+        filter: impl Into<RecordFilter>,
         options: &ScanOptions,
         split: Option<&Split>,
         cursor: &str,
     ) -> pack::Result<Self> {
-        let on_damage = options.on_damage;
-        let alone = ScanOptions { on_damage, order: ScanOrder::Disk, ..ScanOptions::default() };
-        if *options != alone || split.is_some() {
-            let text = "a cursor says itself what is scanned; only on_damage and kinds can go with it";
-            return Err(pack::Error::Invalid(text.into()));
-        }
-        let (cursor, skipped) = Rows::parse_cursor(cursor)?;
-        Self::begin(pack, Rows::new(kinds, skipped), on_damage, |pack| pack.scan_from(&cursor, on_damage))
-    }
-
-    fn begin(
-        pack: Arc<Pack>,
-        rows: Rows,
-        on_damage: OnDamage,
-        scan: impl for<'p> FnOnce(&'p Arc<Pack>) -> pack::Result<PackScan<'p>>,
-    ) -> pack::Result<Self> {
-        if let (OnDamage::Stop, Some(damage)) = (on_damage, pack.damages().first()) {
-            return Err(pack::Error::Damaged(damage.clone()));
-        }
-        Ok(Self { cell: ScanCell::try_new(pack, scan)?, rows })
+        let (cell, skipped) = resume_scan(pack, options, split, cursor)?;
+        Ok(Self { cell, rows: Rows::new(filter, skipped) })
     }
 
     /// The next record, if it has been read.
@@ -229,6 +205,48 @@ impl OwnedRows {
     /// The damage that was passed over.
     pub fn damages(&self) -> &Damages {
         self.rows.damages()
+    }
+}
+
+/// A scan with these options, of the whole pack or of a split of it.
+pub(super) fn begin_scan(
+    pack: Arc<Pack>,
+    options: ScanOptions,
+    split: Option<&Split>,
+) -> pack::Result<ScanCell> {
+    check_whole(&pack, options.on_damage)?;
+    ScanCell::try_new(pack, |pack| {
+        pack.check_groups(&options.groups)?;
+        match split {
+            Some(split) => pack.scan_split(split, options),
+            None => Ok(pack.scan(options)),
+        }
+    })
+}
+
+/// The scan that a cursor continues with, and how many of its records were handed out.
+pub(super) fn resume_scan(
+    pack: Arc<Pack>,
+    options: &ScanOptions,
+    split: Option<&Split>,
+    cursor: &str,
+) -> pack::Result<(ScanCell, u64)> {
+    let on_damage = options.on_damage;
+    let alone = ScanOptions { on_damage, order: ScanOrder::Disk, ..ScanOptions::default() };
+    if *options != alone || split.is_some() {
+        let text = "a cursor says itself what is scanned; only on_damage and kinds can go with it";
+        return Err(pack::Error::Invalid(text.into()));
+    }
+    let (cursor, skipped) = Rows::parse_cursor(cursor)?;
+    check_whole(&pack, on_damage)?;
+    Ok((ScanCell::try_new(pack, |pack| pack.scan_from(&cursor, on_damage))?, skipped))
+}
+
+/// Refuses a pack with known damage, unless that is passed over.
+pub(super) fn check_whole(pack: &Pack, on_damage: OnDamage) -> pack::Result<()> {
+    match (on_damage, pack.damages().first()) {
+        (OnDamage::Stop, Some(damage)) => Err(pack::Error::Damaged(damage.clone())),
+        _ => Ok(()),
     }
 }
 

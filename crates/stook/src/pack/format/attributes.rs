@@ -87,7 +87,7 @@ impl FileKind {
     }
 
     /// The value of the attribute.
-    pub fn code(self) -> u8 {
+    pub const fn code(self) -> u8 {
         match self {
             Self::File => 1,
             Self::Directory => 2,
@@ -159,13 +159,7 @@ impl Name {
     /// # Errors
     /// What is wanted instead.
     pub fn typed(&self, given: Value) -> std::result::Result<Value, &'static str> {
-        let number = match given {
-            Value::U64(number) => Some(i128::from(number)),
-            Value::I64(number) => Some(i128::from(number)),
-            Value::U32(number) => Some(i128::from(number)),
-            Value::U8(number) => Some(i128::from(number)),
-            Value::Bytes(_) | Value::Text(_) => None,
-        };
+        let number = given.number();
         let (typed, wanted) = match (self, &given) {
             (Self::Id(KIND), Value::Text(text)) => {
                 (FileKind::from_name(text).map(|kind| Value::U8(kind.code())), KINDS)
@@ -214,6 +208,19 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// Type 6, at most 65,535 bytes.
     Text(String),
+}
+
+impl Value {
+    /// The number that it is, whatever its type.
+    pub fn number(&self) -> Option<i128> {
+        match self {
+            Self::U64(number) => Some(i128::from(*number)),
+            Self::I64(number) => Some(i128::from(*number)),
+            Self::U32(number) => Some(i128::from(*number)),
+            Self::U8(number) => Some(i128::from(*number)),
+            Self::Bytes(_) | Self::Text(_) => None,
+        }
+    }
 }
 
 /// The attributes of a record, in the order in which they were given.

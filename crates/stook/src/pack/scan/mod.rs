@@ -6,8 +6,10 @@
 //! ([`gather`]).
 
 mod batch;
+mod columns;
 mod cursor;
 mod entries;
+mod filter;
 mod gather;
 mod ordinals;
 mod places;
@@ -30,10 +32,15 @@ use crate::pack::format::frame::BodyLen;
 use crate::pack::read::frames::{BodySpan, Head};
 use crate::pack::state::open::{Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
+pub use columns::{
+    ColumnCells, ColumnContent, ColumnData, ColumnType, TableBatch, TableColumn, TableRows, TableSource,
+    WantedColumn,
+};
 pub use cursor::Cursor;
 use cursor::Position;
 use entries::AfterKey;
 pub(super) use entries::Entries;
+pub use filter::RecordFilter;
 use gather::Gather;
 pub use ordinals::{OrdinalOptions, Ordinals};
 pub use range::KeyRange;

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
+use super::filter::{RecordFilter, decoded};
 use super::{Cursor, Scan};
 use crate::pack::damages::Damages;
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
-use crate::pack::list::kinds::Kinds;
 use crate::pack::read::record::RecordHead;
 
 /// Bytes and records of a batch.
@@ -50,8 +50,7 @@ impl Row {
     /// [`Error::Invalid`] where they are of a form that is not known here.
     pub fn decoded(mut self) -> Result<Self> {
         if !self.attributes.is_empty() {
-            let decoded = Attributes::decode(&self.attributes);
-            self.head.attributes = decoded.map_err(|wrong| Error::Invalid(wrong.what))?;
+            self.head.attributes = decoded(&self.attributes)?;
         }
         Ok(self)
     }
@@ -79,7 +78,7 @@ struct Taken {
 /// Records of a scan, one after another. It is given the same scan whenever it reads.
 pub struct Rows {
     batch: VecDeque<Row>,
-    kinds: Kinds,
+    filter: RecordFilter,
     /// The position at the beginning of the batch, and how many of its records were returned.
     begun: Option<Cursor>,
     handed_out: u64,
@@ -138,11 +137,11 @@ impl Pool {
 }
 
 impl Rows {
-    /// Those of a scan that begins now, of these kinds, without the first `to_skip` records.
-    pub fn new(kinds: Kinds, to_skip: u64) -> Self {
+    /// Those of a scan that begins now that are meant, without the first `to_skip` records.
+    pub fn new(filter: impl Into<RecordFilter>, to_skip: u64) -> Self {
         Self {
             batch: VecDeque::new(),
-            kinds,
+            filter: filter.into(),
             begun: None,
             handed_out: 0,
             to_skip,
@@ -211,7 +210,7 @@ impl Rows {
     fn fill(&mut self, scan: &mut Scan<'_>) {
         let mut taken = Taken { memory: self.pool.take(), ..Taken::default() };
         let begun = scan.cursor();
-        let filled = fill_from(scan, self.kinds, &mut taken);
+        let filled = fill_from(scan, &self.filter, &mut taken);
         let contents = contents_of_links(scan, &taken);
         self.damages = scan.pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect();
         self.begun = Some(begun);
@@ -260,17 +259,17 @@ impl Rows {
     }
 }
 
-/// Copies records of these kinds until the batch is full.
-fn fill_from(scan: &mut Scan<'_>, kinds: Kinds, taken: &mut Taken) -> Result<()> {
+/// Copies records that are meant until the batch is full.
+fn fill_from(scan: &mut Scan<'_>, filter: &RecordFilter, taken: &mut Taken) -> Result<()> {
     let Taken { memory, drafts, records, more } = taken;
     while memory.len() < BATCH_BYTES && drafts.len() < BATCH_RECORDS && *records < LOOKED_AT_MAX {
         let Some(record) = scan.next()? else { return Ok(()) };
         *records += 1;
         let Some(key) = record.key() else { continue };
-        let kind = Attributes::kind_of(record.attributes());
-        if !kinds.takes(kind) {
+        if !filter.takes(record.attributes())? {
             continue;
         }
+        let kind = Attributes::kind_of(record.attributes());
         let head = RecordHead {
             key,
             attributes: Attributes::new(),

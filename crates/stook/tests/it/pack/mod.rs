@@ -6,6 +6,7 @@ mod bounds;
 mod children;
 mod chunks;
 mod clock;
+mod columns;
 mod compaction;
 mod copies;
 mod crash;

@@ -1,0 +1,102 @@
+"""Packs as data sets of Ray."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any, Optional, Union
+
+import ray.data
+from ray.data.block import BlockMetadata
+from ray.data.datasource import Datasource, ReadTask
+
+from ._parts import Filters, Parts
+from ._typing import Columns, ColumnType, Conditions, Kinds
+
+
+def read_pack(
+    path: Union[str, os.PathLike[str]],
+    *,
+    columns: Optional[Columns] = None,
+    prefix: Union[str, bytes, None] = None,
+    group: Union[str, list[str], None] = None,
+    kinds: Kinds = "file",
+    where: Optional[Conditions] = None,
+    override_num_blocks: Optional[int] = None,
+    concurrency: Optional[int] = None,
+    ray_remote_args: Optional[dict[str, Any]] = None,
+    **options: Any,
+) -> ray.data.Dataset:
+    """Reads the records of a pack, which every node of the cluster has to see under this path.
+
+    The pack is cut into parts of about the same length in bytes, which tasks read in the order of
+    the medium. All of them read the generation that was published last when this was called, so
+    that each record comes once, also when a task is run again; if that is gone by then, because the
+    pack was compacted, it is an error. Columns that are not used further on are not read
+    (`select_columns`).
+
+    Args:
+        path: The pack.
+        columns: Which columns, as for `stook.Pack.scan`. Without them it is ``key``, ``value`` and
+            the attributes that the first records have.
+        prefix: Only keys that begin with this.
+        group: Only this group, or these.
+        kinds: Only records of these kinds, as for `stook.Pack.scan`.
+        where: Only records with these attributes, as for `stook.Pack.scan`.
+        override_num_blocks: Into how many parts it is cut at most; by default Ray says it.
+        concurrency: As for ``ray.data.read_datasource``.
+        ray_remote_args: As for ``ray.data.read_datasource``.
+        options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
+
+    Returns:
+        A ``ray.data.Dataset``.
+
+    Raises:
+        stook.InvalidError: Options with which a pack is not only read, or a group or columns that
+            it does not have.
+    """
+    filters: Filters = {"prefix": prefix, "group": group, "kinds": kinds, "where": where}
+    return ray.data.read_datasource(  # type: ignore[no-any-return]
+        PackDatasource(Parts(path, options, columns, filters)),
+        override_num_blocks=override_num_blocks,
+        concurrency=concurrency,
+        ray_remote_args=ray_remote_args,
+    )
+
+
+class PackDatasource(Datasource):  # type: ignore[misc, unused-ignore]
+    """What `read_pack` hands to Ray: parts of a pack, each read by a task of its own."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._parts = parts
+        self._projection_map: Optional[dict[str, str]] = None
+
+    def supports_projection_pushdown(self) -> bool:
+        """That columns can be left out."""
+        return True
+
+    def _read_columns(self) -> dict[str, ColumnType]:
+        projection = self.get_projection_map()
+        if projection is None:
+            return self._parts.columns
+        return {name: kind for name, kind in self._parts.columns.items() if name in projection}
+
+    def estimate_inmemory_data_size(self) -> Optional[int]:
+        """How many bytes all blocks take: those of the segments, or of heads where values are not
+        read.
+        """
+        return self._parts.estimate(self._parts.bytes, self._read_columns())
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: Optional[int] = None, data_context: Any = None
+    ) -> list[ReadTask]:
+        """A task for each of the parts."""
+        columns = self._read_columns()
+        tasks = []
+        for split in self._parts.splits(parallelism):
+            size = self._parts.estimate(split.bytes, columns)
+            metadata = BlockMetadata(num_rows=None, size_bytes=size, exec_stats=None, input_files=None)
+            read = partial(self._parts.tables, split, columns)
+            tasks.append(ReadTask(read, metadata, per_task_row_limit=per_task_row_limit))
+        return tasks
