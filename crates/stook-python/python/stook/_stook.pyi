@@ -1,9 +1,9 @@
 # The types of the native half. The documentation is copied from it by `scripts/python stubs`.
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, MutableMapping, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
-from typing import Final, SupportsIndex, TypeVar, Union, final, overload
+from typing import Any, ClassVar, Final, SupportsIndex, TypeVar, Union, final, overload
 
 from typing_extensions import Self
 
@@ -30,15 +30,20 @@ from ._typing import (
     SimpleProgress,
     SupportsRead,
 )
+from ._views import ItemsView, KeysView, ValuesView
 
 VERSION: Final[str]
 DEBUG: Final[bool]
 SETTLING_MAX: Final[int]
 
 _Default = TypeVar("_Default")
+_Records = Union[
+    Mapping[str, AnyBuffer], Mapping[bytes, AnyBuffer], Mapping[int, AnyBuffer], Mapping[Union[str, int], AnyBuffer], Iterable[tuple[Key, AnyBuffer]]
+]
 
+def as_key(object: Any, /) -> Any: ...
 @final
-class Pack:
+class Pack(MutableMapping[Union[str, int], bytes]):
     """Many records in a few large files: read by key or from end to end, changed in place, safe
     against crashes.
 
@@ -126,9 +131,16 @@ class Pack:
     def __getitem__(self, key: Key, /) -> bytes: ...
     def __setitem__(self, key: Key, value: AnyBuffer, /) -> None: ...
     def __delitem__(self, key: Key, /) -> None: ...
-    def __contains__(self, key: Key, /) -> bool: ...
+    def __contains__(self, key: Key, /) -> bool: ...  # type: ignore[override]
     def __len__(self) -> int: ...
     def __iter__(self) -> Keys: ...
+    def __aiter__(self) -> AsyncIterator[Union[str, int]]: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __ior__(self, records: _Records, /) -> Self: ...
     @overload
     def get(self, key: Key) -> Union[bytes, None]:
         """Gets a value.
@@ -201,7 +213,7 @@ class Pack:
         Raises:
             stook.DamagedError: The record is not what was written.
         """
-    def records(self, keys: Iterable[Key]) -> list[Union[Record, None]]:
+    def records(self, keys: Iterable[Key], *, progress: Progress = None) -> list[Union[Record, None]]:
         """Gets many records at once, as `get_many` does with values.
 
         Args:
@@ -297,39 +309,25 @@ class Pack:
         start: Union[Key, None] = None,
         end: Union[Key, None] = None,
         kinds: Kinds = "all",
-    ) -> Keys:
-        """Goes through keys in order, byte strings first, then ids.
-
-        Args:
-            prefix: Only keys that begin with this.
-            start: Only keys from this one on.
-            end: Only keys before this one.
-            kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index
-                alone, others read the heads of records.
-
-        Returns:
-            An iterator over keys.
-        """
-    def items(self, *, kinds: Kinds = "file", progress: Progress = None) -> Items[tuple[Union[str, int], bytes]]:
-        """Goes through keys and values in the order of the keys.
-
-        Args:
-            kinds: Only records of these kinds, as for `scan`: files.
-            progress: As for `scan`.
-
-        Returns:
-            An iterator over pairs.
-        """
-    def values(self, *, kinds: Kinds = "file", progress: Progress = None) -> Items[bytes]:
-        """Goes through values in the order of the keys.
-
-        Args:
-            kinds: Only records of these kinds, as for `scan`: files.
-            progress: As for `scan`.
-
-        Returns:
-            An iterator over values.
-        """
+    ) -> KeysView: ...
+    def items(
+        self,
+        *,
+        prefix: Union[str, bytes, None] = None,
+        start: Union[Key, None] = None,
+        end: Union[Key, None] = None,
+        kinds: Kinds = "file",
+        progress: Progress = None,
+    ) -> ItemsView: ...
+    def values(
+        self,
+        *,
+        prefix: Union[str, bytes, None] = None,
+        start: Union[Key, None] = None,
+        end: Union[Key, None] = None,
+        kinds: Kinds = "file",
+        progress: Progress = None,
+    ) -> ValuesView: ...
     def scan(
         self,
         *,
@@ -451,7 +449,7 @@ class Pack:
             stook.InvalidError: The numbers are of another state of the pack.
         """
     def get_many_at(
-        self, numbers: Iterable[SupportsIndex], ordinals: Union[Ordinals, None] = None
+        self, numbers: Iterable[SupportsIndex], ordinals: Union[Ordinals, None] = None, *, progress: Progress = None
     ) -> list[Record]:
         """Gets the records with many numbers: reads are under way at a time.
 
@@ -687,11 +685,12 @@ class Pack:
         """
     @overload
     def pop(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
-    def update(
+    def popitem(self) -> tuple[Union[str, int], bytes]: ...
+    def setdefault(self, key: Key, default: AnyBuffer, *, group: str = "") -> bytes: ...
+    def clear(self, *, progress: Progress = None) -> None: ...
+    def update(  # type: ignore[override]
         self,
-        records: Union[
-            Mapping[str, AnyBuffer], Mapping[bytes, AnyBuffer], Mapping[int, AnyBuffer], Iterable[tuple[Key, AnyBuffer]]
-        ],
+        records: _Records,
         *,
         group: str = "",
         progress: SimpleProgress = None,
