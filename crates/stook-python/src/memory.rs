@@ -37,33 +37,31 @@ impl Buffer {
     }
 }
 
-/// Makes a class show bytes that it holds through the buffer protocol: an expression of the object
-/// (`this`) that gives them. They must neither move nor change while the object lives.
-macro_rules! buffer {
-    ($class:ident, |$this:ident| $bytes:expr) => {
-        #[pymethods]
-        impl $class {
-            // SAFETY: Python calls this with a view to fill; it holds a reference to this object as
-            // long as the view is used, and the bytes neither move nor change while the object
-            // lives.
-            unsafe fn __getbuffer__(
-                slf: Bound<'_, Self>,
-                view: *mut ffi::Py_buffer,
-                flags: c_int,
-            ) -> PyResult<()> {
-                let $this = slf.get();
-                // SAFETY: as above.
-                unsafe { fill(slf.as_any(), $bytes, view, flags) }
-            }
+#[pymethods]
+impl Buffer {
+    // SAFETY: Python calls this with a view to fill; it holds a reference to this object as long as
+    // the view is used, and the bytes neither move nor change while the object lives.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: as above.
+        unsafe { fill(slf.as_any(), &slf.get().bytes, view, flags) }
+    }
 
-            #[expect(clippy::unused_self, reason = "the buffer protocol asks for it; there is nothing to free")]
-            unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
-        }
-    };
+    #[expect(clippy::unused_self, reason = "the buffer protocol asks for it; there is nothing to free")]
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
 }
 
-buffer! { Buffer, |this| &this.bytes }
-buffer! { Record, |this| &this.body }
+#[pymethods]
+impl Record {
+    // SAFETY: Python calls this with a view to fill; it holds a reference to this object as long as
+    // the view is used, and the bytes neither move nor change while the object lives.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: as above.
+        unsafe { fill(slf.as_any(), &slf.get().body, view, flags) }
+    }
+
+    #[expect(clippy::unused_self, reason = "the buffer protocol asks for it; there is nothing to free")]
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}
 
 /// Fills a view of bytes that an object holds.
 ///

@@ -225,8 +225,7 @@ impl Pack {
 impl Pack {
     fn equals_pack(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
         let (one, other) = (self.reader(py)?, other.reader(py)?);
-        let compare =
-            || on_this_thread(|go_on| contents::is_equal(one, other, &mut || go_on([])).or_raise());
+        let compare = || on_this_thread(|go_on| contents::is_equal(one, other, &mut || go_on([])).or_raise());
         py.detach(compare)
     }
 

@@ -247,11 +247,7 @@ pub fn delete(
 /// # Errors
 /// Those of [`delete`], and of listing, damage of the list included: nothing was deleted then.
 /// [`contents::Error::Interrupted`] where `progress` returned `false` or `stop` ended it: likewise.
-pub fn clear(
-    writer: &mut PackWriter,
-    stop: Stop,
-    progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<u64> {
+pub fn clear(writer: &mut PackWriter, stop: Stop, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<u64> {
     writer.sync()?;
     // Through the writer, and dropped before anything is written, as for a deletion of some.
     let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;

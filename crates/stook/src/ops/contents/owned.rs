@@ -141,12 +141,7 @@ impl OwnedKeys {
 ///
 /// # Errors
 /// Those of [`OwnedKeys::next`]; [`Error::Interrupted`] where `go_on` returned `false`.
-pub fn count(
-    pack: Arc<Pack>,
-    range: KeyRange,
-    kinds: Kinds,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<u64> {
+pub fn count(pack: Arc<Pack>, range: KeyRange, kinds: Kinds, go_on: &mut dyn FnMut() -> bool) -> Result<u64> {
     if range.is_all() && kinds == Kinds::ALL {
         return Ok(pack.len());
     }
