@@ -41,13 +41,16 @@ _Records = Union[
     Mapping[str, AnyBuffer], Mapping[bytes, AnyBuffer], Mapping[int, AnyBuffer], Mapping[Union[str, int], AnyBuffer], Iterable[tuple[Key, AnyBuffer]]
 ]
 
-def as_key(object: Any, /) -> Any: ...
+def as_key(object: Any, /) -> Any:
+    """A key as packs give it back, and any other object as it is: what sets of keys are made of."""
 @final
 class Pack(MutableMapping[Union[str, int], bytes]):
     """Many records in a few large files: read by key or from end to end, changed in place, safe
     against crashes.
 
-    A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows
+    A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`, with all methods of one, and
+    equal to any mapping with the same content; so it is not hashable, as a dict is not. A pack
+    opened to read shows
     the state that it had then; one opened to write shows what it wrote. Any number of threads may
     use it; others may read it meanwhile, in other processes, too, but only one may write.
 
@@ -218,6 +221,7 @@ class Pack(MutableMapping[Union[str, int], bytes]):
 
         Args:
             keys: The keys, in any order.
+            progress: As for `get_many`.
 
         Returns:
             For each key the record, or ``None``.
@@ -309,7 +313,30 @@ class Pack(MutableMapping[Union[str, int], bytes]):
         start: Union[Key, None] = None,
         end: Union[Key, None] = None,
         kinds: Kinds = "all",
-    ) -> KeysView: ...
+    ) -> KeysView:
+        """The keys, in order: byte strings first, then ids.
+
+        A view, as that of a dict: it shows what the pack has when it is asked, has a length, and is
+        a set for ``in``, ``&``, ``|``, ``-``, ``^`` and comparisons. Of keys that the pack has
+        no more than a batch is in memory, but for those that a set operation gives.
+
+        Args:
+            prefix: Only keys that begin with this.
+            start: Only keys from this one on.
+            end: Only keys before this one.
+            kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index
+                alone, others read the heads of records.
+
+        Returns:
+            A `KeysView`.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     pack.update({"a/1": b"x", "a/2": b"yy", "b/1": b"zzz"})
+            ...     len(pack.keys(prefix="a/")), pack.keys() & {"a/2", "c"}
+            (2, {'a/2'})
+        """
     def items(
         self,
         *,
@@ -318,7 +345,19 @@ class Pack(MutableMapping[Union[str, int], bytes]):
         end: Union[Key, None] = None,
         kinds: Kinds = "file",
         progress: Progress = None,
-    ) -> ItemsView: ...
+    ) -> ItemsView:
+        """Keys and values in the order of the keys: a view, as `keys` gives one.
+
+        Args:
+            prefix: Only keys that begin with this.
+            start: Only keys from this one on.
+            end: Only keys before this one.
+            kinds: Only records of these kinds, as for `scan`: files.
+            progress: As for `scan`, in each iteration.
+
+        Returns:
+            An `ItemsView`, which gives pairs.
+        """
     def values(
         self,
         *,
@@ -327,7 +366,19 @@ class Pack(MutableMapping[Union[str, int], bytes]):
         end: Union[Key, None] = None,
         kinds: Kinds = "file",
         progress: Progress = None,
-    ) -> ValuesView: ...
+    ) -> ValuesView:
+        """Values in the order of the keys: a view, as that of a dict.
+
+        Args:
+            prefix: Only those of keys that begin with this.
+            start: Only those of keys from this one on.
+            end: Only those of keys before this one.
+            kinds: Only those of records of these kinds, as for `scan`: files.
+            progress: As for `scan`, in each iteration.
+
+        Returns:
+            A `ValuesView`.
+        """
     def scan(
         self,
         *,
@@ -456,6 +507,7 @@ class Pack(MutableMapping[Union[str, int], bytes]):
         Args:
             numbers: Numbers as for `at`: a list, an array, anything that gives ints.
             ordinals: As for `at`.
+            progress: As for `get_many`.
 
         Returns:
             The records in the order of the numbers.
@@ -685,9 +737,47 @@ class Pack(MutableMapping[Union[str, int], bytes]):
         """
     @overload
     def pop(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
-    def popitem(self) -> tuple[Union[str, int], bytes]: ...
-    def setdefault(self, key: Key, default: AnyBuffer, *, group: str = "") -> bytes: ...
-    def clear(self, *, progress: Progress = None) -> None: ...
+    def popitem(self) -> tuple[Union[str, int], bytes]:
+        """Deletes the first record in the order of the keys, and gives it.
+
+        What was written before is synced first: of many records, `items` gives and `delete_many`
+        deletes them far faster.
+
+        Returns:
+            Its key and its value.
+
+        Raises:
+            KeyError: There is none.
+            stook.DamagedError: It is not what was written, and stays.
+        """
+    def setdefault(self, key: Key, default: AnyBuffer, *, group: str = "") -> bytes:
+        """Gets a value, and puts it first if there is none. No other thread comes in between.
+
+        Args:
+            key: The key.
+            default: The value that is put.
+            group: The group to put it into.
+
+        Returns:
+            The value that the key has.
+
+        Examples:
+            >>> import stook
+            >>> with stook.Pack("data.stook", "a") as pack:
+            ...     pack.setdefault("a", b"1"), pack.setdefault("a", b"2")
+            (b'1', b'1')
+        """
+    def clear(self, *, progress: Progress = None) -> None:
+        """Deletes every record, all of them or none: one commit, whatever happens. The keys of all are
+        in memory meanwhile. `compact` gives the room back.
+
+        Args:
+            progress: Called now and then with the records so far and all there are, on another
+                thread; what it raises ends it, and nothing is deleted then. ``True`` shows a bar.
+
+        Raises:
+            stook.DamagedError: Its index is damaged, so that some would stay; nothing is deleted.
+        """
     def update(  # type: ignore[override]
         self,
         records: _Records,

@@ -23,7 +23,10 @@ class Buffer:
 
 @final
 class Batch:
-    """Puts and deletions that count together or not at all; made by `Pack.batch`."""
+    """Puts and deletions that count together or not at all; made by `Pack.batch`.
+
+    ``batch[key] = value`` puts, and ``del batch[key]`` deletes, if there is such a record then.
+    """
     def put(self, key: Key, value: AnyBuffer, *, attributes: Union[Attributes, None] = None) -> None:
         """Puts a record when the batch is committed.
 
@@ -51,6 +54,10 @@ class Batch:
 @final
 class Record:
     """A record of a pack. Everything it shows was verified.
+
+    ``memoryview(record)``, ``bytes(record)`` and ``numpy.frombuffer(record, ...)`` give the value;
+    none but ``bytes`` copies. Records are equal if keys, values and attributes are, wherever and
+    whenever they were put. They can be pickled, by protocol 5 without a copy of the value.
 
     Records of a scan share memory: one that is kept keeps up to a quarter of a MiB around it.
     """
