@@ -116,7 +116,7 @@ async def given(value: T) -> T:
 
 async def left(leave: Callable[..., None], exception: tuple[object, ...]) -> None:
     """Leaves a context manager in a thread, to the end also where the waiting is cancelled."""
-    await asyncio.shield(run(leave, *exception))
+    await asyncio.shield(asyncio.wrap_future(_pool.submit(leave, *exception)))
 
 
 #: What an iterator has no more.

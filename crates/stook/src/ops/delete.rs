@@ -233,11 +233,14 @@ pub fn delete(
         return Ok(true);
     }
     let mut batch = writer.batch(selected.group())?;
-    if batch.delete_all(selected.keys(), progress)?.is_none() {
-        return Ok(false);
+    match batch.delete_all(selected.keys(), progress)? {
+        // The last number, too, comes before anything counts.
+        Some(deleted) if progress(deleted) => {
+            batch.commit()?;
+            Ok(true)
+        }
+        _ => Ok(false),
     }
-    batch.commit()?;
-    Ok(true)
 }
 
 /// Deletes every record in one batch, as [`delete`] does: a crash leaves all of them, or none.
