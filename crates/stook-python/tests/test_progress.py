@@ -289,7 +289,7 @@ def test_text_has_measure_total_share_and_rate(
     no_tqdm: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     report = _progress.bar("files", "bytes", "total")
     assert capsys.readouterr().err == ""
     report(1, 500, 0)
@@ -305,7 +305,7 @@ def test_text_has_measure_total_share_and_rate(
 
 def test_on_a_terminal_one_line_is_written_anew(no_tqdm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     report = _progress.bar("records")
     now += 1

@@ -45,13 +45,16 @@ def test_a_record_is_a_buffer_of_its_value(record: stook.Record) -> None:
 
 def test_records_are_equal_by_key_value_and_attributes() -> None:
     with stook.Pack("p.stook", "x") as pack:
-        pack.put("k", b"1", attributes={"a": 1, "b": "x"})
+        in_order: list[tuple[str, stook.Attribute]] = [("a", 1), ("b", "x")]
+        pack.put("k", b"1", attributes=dict(in_order))
         one = pack.record("k")
-        pack.put("k", b"1", attributes={"b": "x", "a": 1}, group="elsewhere")
+        pack.put("k", b"1", attributes=dict(reversed(in_order)), group="elsewhere")
         same = pack.record("k")
         others: list[Any] = []
-        for key, value, attributes in [("l", b"1", {"a": 1, "b": "x"}), ("k", b"2", {"a": 1, "b": "x"}), ("k", b"1", {"a": 1})]:
-            pack.put(key, value, attributes=attributes)  # type: ignore[arg-type]
+        both = dict(in_order)
+        one_only: dict[str, stook.Attribute] = {"a": 1}
+        for key, value, attributes in [("l", b"1", both), ("k", b"2", both), ("k", b"1", one_only)]:
+            pack.put(key, value, attributes=attributes)
             others.append(pack.record(key))
     assert one is not None and same is not None
     assert one == same and not one != same and hash(one) == hash(same) and one.sequence != same.sequence
