@@ -1,4 +1,4 @@
-"""Records as values of Python: buffers, equal to others, pickled; and attributes of other libraries."""
+"""Records as values of Python: buffers, compared, pickled; attributes of other libraries."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ use crate::wait::Detached;
 ///
 /// A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`, with all methods of one, and
 /// equal to any mapping with the same content; so it is not hashable, as a dict is not. A pack
-/// opened to read shows
-/// the state that it had then; one opened to write shows what it wrote. Any number of threads may
-/// use it; others may read it meanwhile, in other processes, too, but only one may write.
+/// opened to read shows the state that it had then; one opened to write shows what it wrote. Any
+/// number of threads may use it; others may read it meanwhile, in other processes, too, but only
+/// one may write.
 ///
 /// Args:
 ///     path: The directory of the pack.

@@ -32,7 +32,8 @@ pub(super) struct Shown<'a, 'py> {
 }
 
 impl View {
-    /// The view of a class of `stook._views`: of records of these kinds, if no others are asked for.
+    /// The view of a class of `stook._views`: of records of these kinds, if no others are asked
+    /// for.
     pub(super) fn shown<'py>(
         of: &Bound<'py, Pack>,
         class: &str,
