@@ -10,7 +10,7 @@ bytes with gaps in memory.
 """
 
 import warnings as _warnings
-from collections.abc import Mapping as _Mapping
+from collections.abc import Mapping as _Mapping, MutableMapping as _MutableMapping
 
 from ._errors import (
     AddressError, ClosedError, DamagedError, DamageWarning, DecodeError, DiffersError, Error, ExistsError,
@@ -41,6 +41,7 @@ from ._typing import (
     Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, MhlHashName, Mode, OnDamage,
     Overwrite, ScanOrder, StudyName, Workload,
 )
+from ._views import ItemsView, KeysView, ValuesView
 from ._virtual import Shards, VirtualFile
 
 __all__ = [
@@ -49,8 +50,9 @@ __all__ = [
     "copy", "CopyDestination", "CopyDurability", "CopyItem", "CopyReport",
     "DamagedError", "DamageWarning", "DecodeError", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
-    "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
-    "loader", "Loader", "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
+    "ForkedError", "HashName", "Identity", "InvalidError", "Items", "ItemsView", "Key", "Keys", "KeysView", "Kinds",
+    "LimitError", "loader", "Loader", "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError",
+    "MhlHashName",
     "Mismatch", "Mode", "mount", "Mount", "MountStatus", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "Ordinals", "OutOfBoundsError",
     "Overwrite", "Pack", "pack_tree", "PackInfo", "PackTreeReport", "Pin", "PresentError", "Quarantined", "RangeReport", "ReadList",
@@ -58,15 +60,22 @@ __all__ = [
     "RecordFile", "RecoveryWarning", "RemoteError", "RemoteNotFoundError", "RemotePermissionError",
     "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "serve", "Server", "Shards", "ShortReadError",
     "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
-    "SparseStore", "Split", "Stat", "stitch", "StitchMember", "StoppedError", "Stream", "StreamRecords", "study", "StudyName", "StudyResult", "TornTail",
-    "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "VerifiedTree", "verify",
+    "SparseStore", "Split", "Stat", "stitch", "StitchMember", "StoppedError", "Stream", "StreamRecords", "study",
+    "StudyName", "StudyResult", "TornTail", "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "ValuesView",
+    "VerifiedTree", "verify",
     "verify_range", "VerifyItem", "VerifyReport", "VirtualFile", "Workload",
 ]
 
 __version__ = _VERSION
 
-_Mapping.register(Pack)
+_MutableMapping.register(Pack)
 _Mapping.register(SparseStore)
+
+# What is public is called by the names by which it is imported, in messages and pickles, too.
+for _name in __all__:
+    if str(getattr(globals()[_name], "__module__", "")).startswith(("stook._", "_stook")):
+        globals()[_name].__module__ = __name__
+del _name
 
 if _DEBUG:
     _warnings.warn(

@@ -6,7 +6,7 @@ import array
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Callable, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union, overload
 
 import torch
 import torch.distributed
@@ -15,7 +15,11 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from . import _stook
 from ._errors import DamageWarning, InvalidError
 from ._loader import STATE, merged
-from ._typing import Key, Kinds, OnDamage
+from ._options import check_names
+from ._typing import Key, Kinds, OnDamage, PackReadOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Endings of pictures that torchvision's loader takes.
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -50,7 +54,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
-        stook.InvalidError: Options with which a pack is not only read; keys and a selection.
+        TypeError: Options with which a pack is not only read, or that there are not.
+        stook.InvalidError: Keys and a selection.
 
     Examples:
         >>> import stook, stook.torch
@@ -72,10 +77,10 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         split: Optional[_stook.Split] = None,
         kinds: Kinds = "file",
         records: bool = False,
-        **options: Any,
+        **options: Unpack[PackReadOptions],
     ) -> None:
-        if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
-            raise InvalidError(f"a data set only reads; it takes map, access, at and generation, not {', '.join(unknown)}")
+        known, what = PackReadOptions.__annotations__.keys(), "a data set only reads; it takes map, access, at and generation"
+        check_names(options, known, what)
         self._path = os.path.abspath(_stook.path_argument("path", path))
         self._options = options
         self._transform = transform
@@ -208,10 +213,10 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         lanes: int = 64,
         window_bytes: int = 32 << 20,
         even: bool = False,
-        **options: Any,
+        **options: Unpack[PackReadOptions],
     ) -> None:
-        if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
-            raise InvalidError(f"a stream only reads; it takes map, access, at and generation, not {', '.join(unknown)}")
+        known, what = PackReadOptions.__annotations__.keys(), "a stream only reads; it takes map, access, at and generation"
+        check_names(options, known, what)
         if (rank is None) != (world is None):
             raise InvalidError("rank and world go together: give both or none")
         self._stream = _stook.Stream(
@@ -457,7 +462,7 @@ class ImageFolder(PackDataset):
         is_valid_file: Optional[Callable[[str], bool]] = None,
         *,
         prefix: str = "",
-        **options: Any,
+        **options: Unpack[PackReadOptions],
     ) -> None:
         super().__init__(root, keys=(), **options)
         if self._options.get("generation") is None and self._options.get("at") is None:
