@@ -98,5 +98,5 @@ named_numbers! {
 arguments! {
     argument:
         adopt_min alignment block_bytes budget_bytes bytes_per_s depth end extra_bytes first_touch grain
-        jobs keep_seconds max_dead max_delete max_gap memory min_len segment_bytes shard_bytes start threads timeout
+        jobs keep keep_seconds max_dead max_delete max_gap memory min_len segment_bytes shard_bytes start threads timeout
 }

@@ -67,6 +67,8 @@ class SparseBuffer:
         grain: int = 65536,
         adopt_min: int = 16384,
         first_touch: int = 0,
+        exact: bool = False,
+        wipe: bool = False,
     ) -> Self: ...
     def write(self, position: int, data: AnyBuffer, on_difference: OnDifference = "error") -> int:
         """Writes ``data`` at ``position``: all of it, or nothing.
@@ -192,6 +194,12 @@ class SparseBuffer:
         """What is held, as the fewest ranges, ascending."""
     def extent_at(self, position: int) -> Union[Extent, None]:
         """All that is held around ``position`` without a gap; ``None`` where it is not held."""
+    def extents_touched(self) -> list[tuple[int, int, int]]:
+        """x"""
+    def extent_before(self, position: int) -> Union[Extent, None]:
+        """x"""
+    def extent_after(self, position: int) -> Union[Extent, None]:
+        """x"""
     def segments(self) -> list[tuple[int, int, int]]:
         """How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as
         one.
@@ -202,12 +210,18 @@ class SparseBuffer:
         Returns:
             How many bytes that were.
         """
+    def erase_extent(self, position: int) -> Union[int, None]:
+        """x"""
     def clear(self) -> int:
         """Takes everything away, pinned or not. Counters, options and the count of touches stay.
 
         Returns:
             How many bytes that were.
         """
+    def reset(self) -> int:
+        """x"""
+    def evict_extents(self, budget_bytes: int, *, keep: int = 0) -> tuple[int, int]:
+        """x"""
     def evict_to(self, budget_bytes: int) -> int:
         """Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only
         what is pinned.
@@ -272,6 +286,18 @@ class SparseBuffer:
     @property
     def first_touch(self) -> int:
         """Where the count of touches began."""
+    @property
+    def exact(self) -> bool:
+        """x"""
+    @property
+    def wipe(self) -> bool:
+        """x"""
+    @property
+    def next_touch(self) -> int:
+        """x"""
+    @property
+    def extent_count(self) -> int:
+        """x"""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -309,6 +335,8 @@ class SparseStore:
         grain: int = 65536,
         adopt_min: int = 16384,
         first_touch: int = 0,
+        exact: bool = False,
+        wipe: bool = False,
     ) -> Self: ...
     @overload
     def get(self, name: str, /) -> Union[SparseBuffer, None]:
