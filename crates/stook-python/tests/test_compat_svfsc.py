@@ -112,7 +112,7 @@ def call_both(mine: Any, yours: Any, call: tuple[Any, ...], scale: int, of: tupl
         assert_alike(mine, yours, name, *of, *(number * scale for number in numbers))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(Call, max_size=40), st.sampled_from(SCALES), st.booleans())
 def test_programs_of_calls_of_a_file(calls: list[tuple[Any, ...]], scale: int, compares: bool) -> None:
     mine: Any = ours.cSVF("a file", 1.5, compare_for_diff=compares)
@@ -138,7 +138,7 @@ CallOfMany = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(CallOfMany, max_size=40), st.sampled_from(SCALES), st.booleans())
 def test_programs_of_calls_of_many_files(calls: list[tuple[Any, Any]], scale: int, compares: bool) -> None:
     mine: Any = ours.cSVFS(False, compares)

@@ -44,6 +44,9 @@ class SparseBuffer:
             65,536.
         adopt_min: What is shorter is copied by :meth:`adopt`: 4,096 or more.
         first_touch: Where the count of touches begins.
+        exact: Touches are numbered without gaps, in one order for all threads, and every read and
+            write notes the time. Operations take longer for it.
+        wipe: Memory that bytes were copied into is overwritten before it is given back.
 
     Raises:
         InvalidError: For an option with a value that it cannot have.
@@ -195,11 +198,15 @@ class SparseBuffer:
     def extent_at(self, position: int) -> Union[Extent, None]:
         """All that is held around ``position`` without a gap; ``None`` where it is not held."""
     def extents_touched(self) -> list[tuple[int, int, int]]:
-        """x"""
+        """The ranges of :meth:`extents`, each with its latest touch: ``(start, end, last_touch)``."""
     def extent_before(self, position: int) -> Union[Extent, None]:
-        """x"""
+        """The last range of :meth:`extents` that begins at ``position`` or before, whether it reaches
+        ``position`` or not; ``None`` where there is none.
+        """
     def extent_after(self, position: int) -> Union[Extent, None]:
-        """x"""
+        """The first range of :meth:`extents` that ends after ``position``; ``None`` where there is
+        none.
+        """
     def segments(self) -> list[tuple[int, int, int]]:
         """How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as
         one.
@@ -211,7 +218,11 @@ class SparseBuffer:
             How many bytes that were.
         """
     def erase_extent(self, position: int) -> Union[int, None]:
-        """x"""
+        """Takes away the whole range of :meth:`extents` that begins at ``position``.
+
+        Returns:
+            How many bytes that were, or ``None`` where none begins there.
+        """
     def clear(self) -> int:
         """Takes everything away, pinned or not. Counters, options and the count of touches stay.
 
@@ -219,9 +230,22 @@ class SparseBuffer:
             How many bytes that were.
         """
     def reset(self) -> int:
-        """x"""
+        """Takes everything away, pinned or not, and begins anew: all counters are 0, and the next touch
+        is the first again. Options, pins and ``modified_ns`` stay; in a store touches go on.
+
+        Returns:
+            How many bytes that were.
+        """
     def evict_extents(self, budget_bytes: int, *, keep: int = 0) -> tuple[int, int]:
-        """x"""
+        """Takes away whole ranges of :meth:`extents`, first the one whose latest touch is the
+        earliest, until at most ``budget_bytes`` are held or ``keep`` of them are left. Those of
+        which a byte is pinned stay.
+
+        :meth:`evict_to` takes away parts of them, and so keeps more of what is needed.
+
+        Returns:
+            How many ranges that were, and how many bytes.
+        """
     def evict_to(self, budget_bytes: int) -> int:
         """Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only
         what is pinned.
@@ -288,16 +312,16 @@ class SparseBuffer:
         """Where the count of touches began."""
     @property
     def exact(self) -> bool:
-        """x"""
+        """Whether touches are numbered without gaps, and every read and write notes the time."""
     @property
     def wipe(self) -> bool:
-        """x"""
+        """Whether memory is overwritten before it is given back."""
     @property
     def next_touch(self) -> int:
-        """x"""
+        """A number greater than those of all touches so far; with ``exact`` that of the next."""
     @property
     def extent_count(self) -> int:
-        """x"""
+        """How many ranges :meth:`extents` gives."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -314,6 +338,9 @@ class SparseStore:
             65,536.
         adopt_min: What is shorter is copied by ``adopt``: 4,096 or more.
         first_touch: Where the count of touches begins.
+        exact: Touches are numbered without gaps, in one order for all threads, and every read and
+            write notes the time. Operations take longer for it.
+        wipe: Memory that bytes were copied into is overwritten before it is given back.
 
     Raises:
         InvalidError: For an option with a value that it cannot have.

@@ -115,7 +115,7 @@ class cSVF:
         >>> svf.read(16, 2)
         b'CD'
         >>> svf.need(8, 24)
-        [(8, 6), (20, 4)]
+        [(8, 6), (20, 12)]
     """
 
     __slots__ = ("_buffer", "_compares", "_erased", "_id", "_lock", "_mod_time", "_policy", "_punted", "_wipes")
@@ -180,7 +180,7 @@ class cSVF:
             return self._buffer.read(file_position, length)
         except NotHeldError as error:
             raise OSError(
-                "private_SparseVirtualFile_svf_read_as_py_bytes()#461: Can not read from a SVF."
+                "private_SparseVirtualFile_svf_read_as_py_bytes()#462: Can not read from a SVF."
                 f" ERROR: {_missing(self._buffer, file_position, length)}"
             ) from error
 
