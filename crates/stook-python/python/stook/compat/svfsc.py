@@ -17,7 +17,6 @@ from typing import Any, Optional
 
 from .._errors import DiffersError, NotHeldError
 from .._stook import SparseBuffer
-from .._typing import AnyBuffer
 
 __all__ = [
     "cSVF", "cSVFS", "PY_THREAD_SAFE", "SVF_THREAD_SAFE", "SVFS_CPP_VERSION",
@@ -62,7 +61,7 @@ def _lengths(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(start, end - start) for start, end in ranges]
 
 
-def _difference(error: DiffersError, file_position: int, data: AnyBuffer) -> str:
+def _difference(error: DiffersError, file_position: int, data: bytes) -> str:
     """The message about the first byte that differs, with what both are as signed characters."""
     new, old = memoryview(data).cast("B")[error.offset - index(file_position)], error.held
     shown = [chr(byte) if byte < 128 else "\ufffd" for byte in (new, old)]
@@ -163,8 +162,8 @@ class cSVF:
                 f" ERROR: {_difference(error, file_position, data)}"
             ) from error
 
-    def _write(self, file_position: int, data: AnyBuffer) -> None:
-        if len(data):  # type: ignore[arg-type]
+    def _write(self, file_position: int, data: bytes) -> None:
+        if len(data):
             self._buffer.write(file_position, data, self._policy)
         else:
             # Only to refuse what is no position.
