@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs/guide/svfsc.md").read_text()
 #: What every file of the programs has at its positions: no byte is 0, at which svfsc cuts messages.
 CONTENT = bytes(range(1, 256)) * 6000
-#: Positions and lengths of programs are multiplied with one of these: blocks of one segment or many.
+#: Positions and lengths are multiplied with one of these: blocks of one segment or many.
 SCALES = (1, 3000)
 
 COUNTERS = (
@@ -507,7 +507,7 @@ def size_in_memory(module: Any) -> Any:
     return 20_000 * 41 <= file.size_of() < 20_000 * 50
 
 
-#: What svfsc does otherwise: the name of its row in the guide, the calls, what svfsc gives, what we do.
+#: What svfsc does otherwise: the name in the guide, the calls, what svfsc gives, what we do.
 DIFFERENCES: list[tuple[str, Callable[[Any], Any], Any, Any]] = [
     (
         "late difference", differs_late,

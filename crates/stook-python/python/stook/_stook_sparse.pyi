@@ -230,8 +230,8 @@ class SparseBuffer:
             How many bytes that were.
         """
     def reset(self) -> int:
-        """Takes everything away, pinned or not, and begins anew: all counters are 0, and the next touch
-        is the first again. Options, pins and ``modified_ns`` stay; in a store touches go on.
+        """Takes everything away, pinned or not, and begins anew: all counters are 0, and the next
+        touch is the first again. Options, pins and ``modified_ns`` stay; in a store touches go on.
 
         Returns:
             How many bytes that were.

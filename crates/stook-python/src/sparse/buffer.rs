@@ -361,8 +361,8 @@ impl SparseBuffer {
         zero_copy::detach(py, || self.buffer.clear())
     }
 
-    /// Takes everything away, pinned or not, and begins anew: all counters are 0, and the next touch
-    /// is the first again. Options, pins and ``modified_ns`` stay; in a store touches go on.
+    /// Takes everything away, pinned or not, and begins anew: all counters are 0, and the next
+    /// touch is the first again. Options, pins and ``modified_ns`` stay; in a store touches go on.
     ///
     /// Returns:
     ///     How many bytes that were.

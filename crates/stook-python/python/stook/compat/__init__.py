@@ -1,1 +1,1 @@
-"""The interfaces of other packages over the files of this one: a user of theirs changes one import."""
+"""The interfaces of other packages over the files of this one: their users change one import."""

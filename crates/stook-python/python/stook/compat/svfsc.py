@@ -1,4 +1,4 @@
-"""The interface of svfsc 0.4.1 over :class:`stook.SparseBuffer`: ``from stook.compat import svfsc``.
+"""The interface of svfsc 0.4.1 over sparse buffers: ``from stook.compat import svfsc``.
 
 Classes, methods, keyword arguments, results, exceptions and their messages are those of svfsc, so
 that a program needs no other change. Where svfsc breaks its own rules this module keeps them:
@@ -346,8 +346,8 @@ def _ranges(seek_reads: list[tuple[int, int]]) -> list[tuple[int, int]]:
 class cSVFS:
     """Sparse virtual files by their ids.
 
-    All methods may be called from any thread. Those with an ``id`` do to its file what the method of
-    :class:`cSVF` of the same name does, and raise ``IndexError`` where there is none of this id.
+    All methods may be called from any thread. Those with an ``id`` do to its file what the method
+    of :class:`cSVF` of the same name does, and raise ``IndexError`` where there is none of this id.
 
     Args:
         overwrite_on_exit: Overwrites the memory of files before it is given back.
