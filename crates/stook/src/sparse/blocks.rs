@@ -91,9 +91,12 @@ fn wipe(bytes: &mut Vec<u8>) {
     std::hint::black_box(bytes.as_mut_slice());
 }
 
-/// Makes room for `more` bytes in other memory, and overwrites what they were in.
+/// Makes room for `more` bytes, if need be in other memory, and overwrites what they were in.
 #[cold]
 fn grow_wiping(own: &mut Vec<u8>, more: usize) {
+    if more <= own.capacity() - own.len() {
+        return;
+    }
     let mut larger = Vec::with_capacity((own.len() + more).max(own.capacity() * 2));
     larger.extend_from_slice(own);
     wipe(&mut std::mem::replace(own, larger));
@@ -103,7 +106,7 @@ fn grow_wiping(own: &mut Vec<u8>, more: usize) {
 #[inline]
 fn push(own: &mut Vec<u8>, bytes: &[u8], wipes: bool) -> u64 {
     let before = own.capacity();
-    if wipes && bytes.len() > before - own.len() {
+    if wipes {
         grow_wiping(own, bytes.len());
     }
     match bytes {

@@ -124,18 +124,21 @@ impl SparseBuffer {
         let len = input.bytes().len() as u64;
         let range = ByteRange::at(position, len).ok_or(SparseError::TooFar { position, len })?;
         let mut inner = self.lock.write();
-        let now = || self.meter.clock.now(thread_number());
+        let now = self.meter.clock.now(thread_number());
         let small = match input {
             Input::Copied(bytes) => inner.held.write_small(range, bytes, now),
             Input::Shared(_) => None,
         };
         let written = match small {
             Some(()) => Written { added: len, kept: 0, replaced: 0 },
-            None => inner.held.write(range, input, policy, now)?,
+            None => {
+                let written = inner.held.write(range, input, policy, now);
+                written.inspect_err(|_| self.meter.clock.take_back(now))?
+            }
         };
         let is_exact = inner.is_exact;
         let counters = &mut inner.counters;
-        if is_exact || is_timed(counters.writes, len) {
+        if is_timed(counters.writes, len) || is_exact {
             counters.last_write_ns = Some(coarse_now_ns());
         }
         counters.writes += 1;

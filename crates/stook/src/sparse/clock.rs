@@ -7,6 +7,8 @@ const BATCH: u64 = 256;
 /// How far a thread may lag behind the others.
 const LAG_MAX: u64 = 16 * BATCH;
 const SLOTS: usize = 16;
+/// The slack of the ticks of an exact clock: a touch is noted if it is newer at all.
+const EXACT: u64 = u64::MAX;
 
 /// The counter of one thread (or a few), in its own cache line.
 #[derive(Debug, Default)]
@@ -41,7 +43,6 @@ pub(super) struct Clock {
 pub(super) struct Now {
     pub(super) tick: u64,
     slack: u64,
-    is_exact: bool,
 }
 
 impl Now {
@@ -51,12 +52,10 @@ impl Now {
     pub(super) fn touch(self, cell: Option<&AtomicU64>) {
         let Some(cell) = cell else { return };
         if self.tick > cell.load(Relaxed).saturating_add(self.slack) {
-            if self.is_exact {
-                // Another thread may have noted a later one meanwhile.
-                cell.fetch_max(self.tick, Relaxed);
-            } else {
-                cell.store(self.tick, Relaxed);
-            }
+            cell.store(self.tick, Relaxed);
+        } else if self.slack == EXACT {
+            // Another thread may note a later one meanwhile.
+            cell.fetch_max(self.tick, Relaxed);
         }
     }
 }
@@ -84,9 +83,7 @@ impl Clock {
     #[inline]
     pub(super) fn now(&self, thread: usize) -> Now {
         let number = thread % SLOTS;
-        let Some(slot) = self.slots.get(number).filter(|_| !self.is_exact) else {
-            return self.take_one();
-        };
+        let Some(slot) = self.slots.get(number) else { return Now { tick: 0, slack: 0 } };
         // Threads that share a slot may get the same tick: they are at work at the same time, and
         // which of them was first is not known anyway.
         let count = slot.next.load(Relaxed);
@@ -94,17 +91,16 @@ impl Clock {
             return self.take_batch(number, slot);
         }
         slot.next.store(count.saturating_add(1), Relaxed);
-        Now { tick: count.wrapping_add(self.origin), slack: slot.slack.load(Relaxed), is_exact: false }
-    }
-
-    #[cold]
-    fn take_one(&self) -> Now {
-        let count = self.common.fetch_add(1, Relaxed);
-        Now { tick: count.wrapping_add(self.origin), slack: 0, is_exact: true }
+        Now { tick: count.wrapping_add(self.origin), slack: slot.slack.load(Relaxed) }
     }
 
     #[cold]
     fn take_batch(&self, number: usize, slot: &ThreadSlot) -> Now {
+        // The slots of an exact clock stay at the start of a batch, so every tick is taken here.
+        if self.is_exact {
+            let count = self.common.fetch_add(1, Relaxed);
+            return Now { tick: count.wrapping_add(self.origin), slack: EXACT };
+        }
         let count = self.common.fetch_add(BATCH, Relaxed);
         let last = self.last.swap(number, Relaxed);
         let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };
@@ -112,7 +108,18 @@ impl Clock {
         // only if it has none.
         slot.next.store(count.saturating_add(1), Relaxed);
         slot.slack.store(slack, Relaxed);
-        Now { tick: count.wrapping_add(self.origin), slack, is_exact: false }
+        Now { tick: count.wrapping_add(self.origin), slack }
+    }
+
+    /// Makes the next tick of an exact clock this one again, because nothing was touched, unless
+    /// another thread has taken one since. Other clocks leave it out.
+    #[cold]
+    pub(super) fn take_back(&self, now: Now) {
+        let count = now.tick.wrapping_sub(self.origin);
+        if self.is_exact {
+            // Taken by another, the tick is left out.
+            let _ = self.common.compare_exchange(count.wrapping_add(1), count, Relaxed, Relaxed);
+        }
     }
 
     /// A tick that is later than all that were returned: of an exact clock the next.
@@ -212,6 +219,12 @@ mod tests {
         clock.advance_past(1 << 40);
         assert_eq!(clock.now(thread_number()).tick, (1 << 40) + 1);
         clock.advance_past(5);
+        clock.take_back(clock.now(thread_number()));
+        assert_eq!(clock.next(), (1 << 40) + 2);
+        let early = clock.now(thread_number());
+        clock.now(thread_number());
+        clock.take_back(early);
+        assert_eq!(clock.next(), (1 << 40) + 4, "it is not the last any more");
         clock.reset();
         assert_eq!(clock.now(thread_number()).tick, 7);
     }

@@ -88,7 +88,7 @@ impl ReadTally {
             self.reads.fetch_add(1, Relaxed);
             self.bytes.fetch_add(bytes, Relaxed);
         }
-        if timed || is_timed(before, bytes) {
+        if is_timed(before, bytes) || timed {
             self.last_ns.store(coarse_now_ns(), Relaxed);
         }
     }

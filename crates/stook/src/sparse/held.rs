@@ -133,12 +133,7 @@ impl Held {
     /// more in a leaf that has room: the usual case of a small write. `None` in any other case;
     /// nothing has been done then.
     #[inline]
-    pub(super) fn write_small(
-        &mut self,
-        range: ByteRange,
-        bytes: &[u8],
-        now: impl FnOnce() -> Now,
-    ) -> Option<()> {
+    pub(super) fn write_small(&mut self, range: ByteRange, bytes: &[u8], now: Now) -> Option<()> {
         let number = self.index.leaf_at_mut(range.start());
         let leaf = self.index.leaf_mut(number)?;
         let after = leaf.upto(range.start());
@@ -152,14 +147,14 @@ impl Held {
             && let Some(longer) = self.blocks.extend(place, bytes, self.grain)
         {
             leaf.set_place(after - 1, longer);
-            now().touch(leaf.touch(after - 1));
+            now.touch(leaf.touch(after - 1));
             return Some(());
         }
         if leaf.len() >= LEAF_MAX || bytes.len() > self.grain || !self.blocks.has_room_for(range.len()) {
             return None;
         }
         let place = self.blocks.append(bytes).ok()?;
-        self.insert(number, after, range.start(), place, now().tick);
+        self.insert(number, after, range.start(), place, now.tick);
         self.sweep(range.len());
         Some(())
     }
@@ -170,14 +165,13 @@ impl Held {
         range: ByteRange,
         input: Input<'_>,
         policy: OnDifference,
-        now: impl FnOnce() -> Now,
+        now: Now,
     ) -> Result<Written, SparseError> {
         let held = self.check(range, input, policy)?;
         let added = range.len() - held;
         if !self.blocks.has_room_for(range.len()) {
             return Err(SparseError::Full);
         }
-        let now = now();
         if held == 0 {
             self.fill(range, range, input, now)?;
         } else {

@@ -115,7 +115,8 @@ pub struct SparseOptions {
     /// The number of the first touch; 1 for 0, and 2^63 at most.
     pub first_touch: u64,
     /// Touches are numbered without gaps, in one order for all threads, and every read and write
-    /// notes the time. Operations take longer for it, most of all reads of many threads at once.
+    /// notes the time. Operations take longer for it, most of all reads of many threads at once. In
+    /// a store, a write that is refused may leave a number out.
     pub exact: bool,
     /// Memory that bytes were copied into is overwritten before it is given back. Not that of
     /// adopted bytes, nor of copies that were handed out.
