@@ -94,7 +94,7 @@ fuzz-smoke:
 
 python: ## Test the Python parts.
 	$(call step,python)
-	@scripts/need rust torch fuse
+	@scripts/need rust torch fuse compiler
 	python3 -m unittest discover --start-directory tests/python
 	scripts/python test
 

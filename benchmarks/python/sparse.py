@@ -19,6 +19,7 @@ from fsspec.caching import BackgroundBlockCache, BlockCache, BytesCache, FirstCh
 
 import stook
 from harness import in_turn, rows, table, versions, write
+from stook.compat import svfsc as compat
 from stook.fsspec import StookCache
 
 MIB = 1 << 20
@@ -33,6 +34,10 @@ def ours() -> Any:
 
 def theirs() -> Any:
     return svfsc.cSVF("study")
+
+
+def as_theirs() -> Any:
+    return compat.cSVF("study")
 
 
 def read(make: Callable[[], Any], size: int) -> float:
@@ -75,7 +80,8 @@ def beside_svfsc() -> list[dict[str, Any]]:
     reported = []
     for title, calls, run in work:
         rounds = ROUNDS if calls < 2_000_000 else 3
-        results = in_turn({"stook": lambda: run(ours), "svfsc": lambda: run(theirs)}, rounds)
+        systems = {"stook": ours, "svfsc": theirs, "stook.compat.svfsc": as_theirs}
+        results = in_turn({name: lambda make=make: run(make) for name, make in systems.items()}, rounds)
         reported.append({"work": title, "calls": calls, "systems": rows(results, "stook")})
         table(title, "calls/s", reported[-1]["systems"], calls)
     return reported

@@ -32,8 +32,9 @@ arguments! {
 
 arguments! {
     flag -> bool:
-        accept allow_extra as_file cached checksum delete deterministic dry_run even force ignore_case map mirror
-        r#move one_file_system proofs read_back shuffle specials wait whole_file with_owner without_names xattrs
+        accept allow_extra as_file cached checksum delete deterministic dry_run even exact force ignore_case
+        map mirror r#move one_file_system proofs read_back shuffle specials wait whole_file wipe with_owner
+        without_names xattrs
 }
 
 /// The choice with this name. `what` names the argument in the error where there is none.

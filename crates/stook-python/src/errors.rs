@@ -389,9 +389,10 @@ raises! { |this: &SparseError| match this {
     E::NotHeld { gap, .. } => {
         exception("NotHeldError", chain(this), |error| error.setattr("gap", (gap.start(), gap.end())))
     }
-    E::Differs { offset, .. } => {
-        exception("DiffersError", chain(this), |error| error.setattr("offset", offset))
-    }
+    E::Differs { offset, held, .. } => exception("DiffersError", chain(this), |error| {
+        error.setattr("offset", offset)?;
+        error.setattr("held", held)
+    }),
     E::TooFar { .. } | E::Plan(_) | E::Options(_) => plain("InvalidError", chain(this)),
     E::NameTaken { .. } | E::NotOfASource { .. } => plain("ExistsError", chain(this)),
     E::Full => plain("LimitError", chain(this)),

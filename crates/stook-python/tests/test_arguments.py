@@ -40,6 +40,8 @@ def numbers(pack: stook.Pack, file: stook.SparseFile) -> list[tuple[str, Callabl
         ("max_gap", lambda wrong: buffer.need(0, 10, max_gap=wrong)),
         ("max_len", lambda wrong: buffer.need(0, 10, max_len=wrong)),
         ("budget_bytes", lambda wrong: store.evict_to(wrong)),
+        ("keep", lambda wrong: buffer.evict_extents(0, keep=wrong)),
+        ("position", lambda wrong: buffer.erase_extent(wrong)),
         ("count", lambda wrong: store.names_after("", wrong)),
     ]
 

@@ -169,6 +169,42 @@ def test_erase_evict_pin_and_touch() -> None:
     assert counters.last_write_ns is not None and counters.last_read_ns is None
 
 
+def test_whole_extents_are_found_erased_and_evicted() -> None:
+    buffer = SparseBuffer(exact=True, grain=10)
+    assert (buffer.exact, buffer.wipe, buffer.next_touch, buffer.extent_count) == (True, False, 1, 0)
+    assert buffer.extent_before(5) is None is buffer.extent_after(5)
+    for start in (300, 0, 100, 200):
+        buffer.write(start, b"x" * 50)
+    buffer.read(300, 1)
+    assert buffer.extents_touched() == [(0, 50, 2), (100, 150, 3), (200, 250, 4), (300, 350, 5)]
+    assert (buffer.next_touch, buffer.extent_count) == (6, 4)
+    before, after = buffer.extent_before(99), buffer.extent_after(50)
+    assert before is not None and after is not None
+    assert (before.start, before.end, after.start) == (0, 50, 100)
+    assert buffer.erase_extent(1) is None
+    assert buffer.erase_extent(0) == 50
+    with buffer.pin(120, 1):
+        assert buffer.evict_extents(0, keep=2) == (1, 50)
+        assert buffer.extents() == [(100, 150), (300, 350)], "what is pinned and what was touched last"
+        assert buffer.evict_extents(60) == (1, 50)
+    with pytest.raises(stook.DiffersError) as raised:
+        buffer.write(100, b"xyz")
+    assert (raised.value.offset, raised.value.held) == (101, ord("x"))
+    assert buffer.next_touch == 6, "what was refused is no touch"
+    buffer.modified_ns = 7
+    assert buffer.reset() == 50
+    assert (buffer.next_touch, buffer.extents(), buffer.modified_ns) == (1, [], 7)
+    assert buffer.counters() == SparseBuffer().counters()
+
+
+def test_options_are_kept_in_the_serialised_form() -> None:
+    buffer = SparseBuffer(exact=True, wipe=True)
+    buffer.write(0, b"x")
+    again = pickle.loads(pickle.dumps(buffer))
+    assert (again.exact, again.wipe, again.next_touch) == (True, True, 2)
+    assert stook.SparseStore(exact=True).get_or_create("x").exact
+
+
 def test_a_budget_is_kept_and_pins_are_over_it() -> None:
     buffer = SparseBuffer(budget_bytes=1 << 20)
     assert buffer.budget_bytes == 1 << 20

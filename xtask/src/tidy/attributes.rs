@@ -18,6 +18,7 @@ const UNSAFE_FOLDERS: &[&str] = &[
     "crates/stook-peers/src/pack/lmdb.rs",
     "crates/stook-testing/src/bin/forks.rs",
     "crates/stook/tests/remote_fork.rs",
+    "crates/stook/tests/wiped.rs",
 ];
 
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {

@@ -139,6 +139,8 @@ class DiffersError(Error, ValueError):
 
     Attributes:
         offset: The position of the first byte that differs.
+        held: The byte that is held there.
     """
 
     offset: int = 0
+    held: int = 0

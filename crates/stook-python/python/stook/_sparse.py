@@ -26,7 +26,7 @@ class SparseCounters(Report):
 
     Times are nanoseconds since 1970, by a clock that moves a few hundred times a second. Operations
     on less than 1 KiB note it every 16th time only, so a time may be that of an operation up to 15
-    before.
+    before; with ``exact=True`` all note it.
     """
 
     #: Reads that succeeded.

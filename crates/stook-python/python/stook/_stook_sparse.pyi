@@ -44,6 +44,9 @@ class SparseBuffer:
             65,536.
         adopt_min: What is shorter is copied by :meth:`adopt`: 4,096 or more.
         first_touch: Where the count of touches begins.
+        exact: Touches are numbered without gaps, in one order for all threads, and every read and
+            write notes the time. Operations take longer for it.
+        wipe: Memory that bytes were copied into is overwritten before it is given back.
 
     Raises:
         InvalidError: For an option with a value that it cannot have.
@@ -67,6 +70,8 @@ class SparseBuffer:
         grain: int = 65536,
         adopt_min: int = 16384,
         first_touch: int = 0,
+        exact: bool = False,
+        wipe: bool = False,
     ) -> Self: ...
     def write(self, position: int, data: AnyBuffer, on_difference: OnDifference = "error") -> int:
         """Writes ``data`` at ``position``: all of it, or nothing.
@@ -192,6 +197,16 @@ class SparseBuffer:
         """What is held, as the fewest ranges, ascending."""
     def extent_at(self, position: int) -> Union[Extent, None]:
         """All that is held around ``position`` without a gap; ``None`` where it is not held."""
+    def extents_touched(self) -> list[tuple[int, int, int]]:
+        """The ranges of :meth:`extents`, each with its latest touch: ``(start, end, last_touch)``."""
+    def extent_before(self, position: int) -> Union[Extent, None]:
+        """The last range of :meth:`extents` that begins at ``position`` or before, whether it reaches
+        ``position`` or not; ``None`` where there is none.
+        """
+    def extent_after(self, position: int) -> Union[Extent, None]:
+        """The first range of :meth:`extents` that ends after ``position``; ``None`` where there is
+        none.
+        """
     def segments(self) -> list[tuple[int, int, int]]:
         """How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as
         one.
@@ -202,11 +217,34 @@ class SparseBuffer:
         Returns:
             How many bytes that were.
         """
+    def erase_extent(self, position: int) -> Union[int, None]:
+        """Takes away the whole range of :meth:`extents` that begins at ``position``.
+
+        Returns:
+            How many bytes that were, or ``None`` where none begins there.
+        """
     def clear(self) -> int:
         """Takes everything away, pinned or not. Counters, options and the count of touches stay.
 
         Returns:
             How many bytes that were.
+        """
+    def reset(self) -> int:
+        """Takes everything away, pinned or not, and begins anew: all counters are 0, and the next
+        touch is the first again. Options, pins and ``modified_ns`` stay; in a store touches go on.
+
+        Returns:
+            How many bytes that were.
+        """
+    def evict_extents(self, budget_bytes: int, *, keep: int = 0) -> tuple[int, int]:
+        """Takes away whole ranges of :meth:`extents`, first the one whose latest touch is the
+        earliest, until at most ``budget_bytes`` are held or ``keep`` of them are left. Those of
+        which a byte is pinned stay.
+
+        :meth:`evict_to` takes away parts of them, and so keeps more of what is needed.
+
+        Returns:
+            How many ranges that were, and how many bytes.
         """
     def evict_to(self, budget_bytes: int) -> int:
         """Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only
@@ -272,6 +310,18 @@ class SparseBuffer:
     @property
     def first_touch(self) -> int:
         """Where the count of touches began."""
+    @property
+    def exact(self) -> bool:
+        """Whether touches are numbered without gaps, and every read and write notes the time."""
+    @property
+    def wipe(self) -> bool:
+        """Whether memory is overwritten before it is given back."""
+    @property
+    def next_touch(self) -> int:
+        """A number greater than those of all touches so far; with ``exact`` that of the next."""
+    @property
+    def extent_count(self) -> int:
+        """How many ranges :meth:`extents` gives."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -288,6 +338,9 @@ class SparseStore:
             65,536.
         adopt_min: What is shorter is copied by ``adopt``: 4,096 or more.
         first_touch: Where the count of touches begins.
+        exact: Touches are numbered without gaps, in one order for all threads, and every read and
+            write notes the time. Operations take longer for it.
+        wipe: Memory that bytes were copied into is overwritten before it is given back.
 
     Raises:
         InvalidError: For an option with a value that it cannot have.
@@ -309,6 +362,8 @@ class SparseStore:
         grain: int = 65536,
         adopt_min: int = 16384,
         first_touch: int = 0,
+        exact: bool = False,
+        wipe: bool = False,
     ) -> Self: ...
     @overload
     def get(self, name: str, /) -> Union[SparseBuffer, None]:

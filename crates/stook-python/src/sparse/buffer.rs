@@ -32,6 +32,9 @@ use crate::reports::getters;
 ///         65,536.
 ///     adopt_min: What is shorter is copied by :meth:`adopt`: 4,096 or more.
 ///     first_touch: Where the count of touches begins.
+///     exact: Touches are numbered without gaps, in one order for all threads, and every read and
+///         write notes the time. Operations take longer for it.
+///     wipe: Memory that bytes were copied into is overwritten before it is given back.
 ///
 /// Raises:
 ///     InvalidError: For an option with a value that it cannot have.
@@ -68,7 +71,7 @@ pub(super) fn options_of(
     first_touch: u64,
 ) -> SparseOptions {
     let budget_bytes = budget_bytes.map_or(u64::MAX, |budget| budget.0);
-    SparseOptions { budget_bytes, grain, adopt_min, first_touch }
+    SparseOptions { budget_bytes, grain, adopt_min, first_touch, ..SparseOptions::default() }
 }
 
 /// The budget of these options; `None` for no limit.
@@ -96,14 +99,17 @@ pub(super) fn restore<T: Send>(
 #[pymethods]
 impl SparseBuffer {
     #[new]
-    #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
+    #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0, exact=false, wipe=false))]
     fn py_new(
         budget_bytes: Option<Budget>,
         #[pyo3(from_py_with = numbers::grain)] grain: u32,
         #[pyo3(from_py_with = numbers::adopt_min)] adopt_min: u32,
         #[pyo3(from_py_with = numbers::first_touch)] first_touch: u64,
+        #[pyo3(from_py_with = choices::exact)] exact: bool,
+        #[pyo3(from_py_with = choices::wipe)] wipe: bool,
     ) -> PyResult<Self> {
-        let options = options_of(budget_bytes, grain, adopt_min, first_touch);
+        let options =
+            SparseOptions { exact, wipe, ..options_of(budget_bytes, grain, adopt_min, first_touch) };
         Ok(Self::new(Arc::new(sparse::SparseBuffer::with_options(options).or_raise()?)))
     }
 
@@ -305,6 +311,24 @@ impl SparseBuffer {
         self.buffer.extent_at(position.0).map(|extent| reports::extent(py, &extent)).transpose()
     }
 
+    /// The ranges of :meth:`extents`, each with its latest touch: ``(start, end, last_touch)``.
+    fn extents_touched<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let extents = py.detach(|| self.buffer.extents_touched());
+        PyList::new(py, extents.iter().map(|one| (one.range.start(), one.range.end(), one.last_touch)))
+    }
+
+    /// The last range of :meth:`extents` that begins at ``position`` or before, whether it reaches
+    /// ``position`` or not; ``None`` where there is none.
+    fn extent_before<'py>(&self, py: Python<'py>, position: Position) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.buffer.extent_before(position.0).map(|extent| reports::extent(py, &extent)).transpose()
+    }
+
+    /// The first range of :meth:`extents` that ends after ``position``; ``None`` where there is
+    /// none.
+    fn extent_after<'py>(&self, py: Python<'py>, position: Position) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.buffer.extent_after(position.0).map(|extent| reports::extent(py, &extent)).transpose()
+    }
+
     /// How what is held is divided, as ``(start, end, last_touch)``: what is touched and evicted as
     /// one.
     fn segments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
@@ -321,12 +345,48 @@ impl SparseBuffer {
         Ok(zero_copy::detach(py, || self.buffer.erase(range)))
     }
 
+    /// Takes away the whole range of :meth:`extents` that begins at ``position``.
+    ///
+    /// Returns:
+    ///     How many bytes that were, or ``None`` where none begins there.
+    fn erase_extent(&self, py: Python<'_>, position: Position) -> Option<u64> {
+        zero_copy::detach(py, || self.buffer.erase_extent(position.0))
+    }
+
     /// Takes everything away, pinned or not. Counters, options and the count of touches stay.
     ///
     /// Returns:
     ///     How many bytes that were.
     fn clear(&self, py: Python<'_>) -> u64 {
         zero_copy::detach(py, || self.buffer.clear())
+    }
+
+    /// Takes everything away, pinned or not, and begins anew: all counters are 0, and the next
+    /// touch is the first again. Options, pins and ``modified_ns`` stay; in a store touches go on.
+    ///
+    /// Returns:
+    ///     How many bytes that were.
+    fn reset(&self, py: Python<'_>) -> u64 {
+        zero_copy::detach(py, || self.buffer.reset())
+    }
+
+    /// Takes away whole ranges of :meth:`extents`, first the one whose latest touch is the
+    /// earliest, until at most ``budget_bytes`` are held or ``keep`` of them are left. Those of
+    /// which a byte is pinned stay.
+    ///
+    /// :meth:`evict_to` takes away parts of them, and so keeps more of what is needed.
+    ///
+    /// Returns:
+    ///     How many ranges that were, and how many bytes.
+    #[pyo3(signature = (budget_bytes, *, keep=0))]
+    fn evict_extents(
+        &self,
+        py: Python<'_>,
+        budget_bytes: Budget,
+        #[pyo3(from_py_with = numbers::keep)] keep: u64,
+    ) -> (u64, u64) {
+        let evicted = zero_copy::detach(py, || self.buffer.evict_extents(budget_bytes.0, keep));
+        (evicted.extents, evicted.bytes)
     }
 
     /// Takes away what was touched longest ago until at most ``budget_bytes`` are held, or only
@@ -432,4 +492,12 @@ getters! { SparseBuffer {
     adopt_min: u32 = |this| this.buffer.options().adopt_min;
     /// Where the count of touches began.
     first_touch: u64 = |this| this.buffer.options().first_touch;
+    /// Whether touches are numbered without gaps, and every read and write notes the time.
+    exact: bool = |this| this.buffer.options().exact;
+    /// Whether memory is overwritten before it is given back.
+    wipe: bool = |this| this.buffer.options().wipe;
+    /// A number greater than those of all touches so far; with ``exact`` that of the next.
+    next_touch: u64 = |this| this.buffer.next_touch();
+    /// How many ranges :meth:`extents` gives.
+    extent_count: u64 = |this, py| py.detach(|| this.buffer.extent_count());
 }}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
-use stook::sparse;
+use stook::sparse::{self, SparseOptions};
 
 use super::buffer::{SparseBuffer, budget_of, options_of, restore};
 use super::reports;
@@ -29,6 +29,9 @@ use crate::reports::getters;
 ///         65,536.
 ///     adopt_min: What is shorter is copied by ``adopt``: 4,096 or more.
 ///     first_touch: Where the count of touches begins.
+///     exact: Touches are numbered without gaps, in one order for all threads, and every read and
+///         write notes the time. Operations take longer for it.
+///     wipe: Memory that bytes were copied into is overwritten before it is given back.
 ///
 /// Raises:
 ///     InvalidError: For an option with a value that it cannot have.
@@ -56,14 +59,17 @@ fn list_of<'py>(py: Python<'py>, names: &[Arc<str>]) -> PyResult<Bound<'py, PyLi
 #[pymethods]
 impl SparseStore {
     #[new]
-    #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0))]
+    #[pyo3(signature = (*, budget_bytes=None, grain=65536, adopt_min=16384, first_touch=0, exact=false, wipe=false))]
     fn new(
         budget_bytes: Option<Budget>,
         #[pyo3(from_py_with = numbers::grain)] grain: u32,
         #[pyo3(from_py_with = numbers::adopt_min)] adopt_min: u32,
         #[pyo3(from_py_with = numbers::first_touch)] first_touch: u64,
+        #[pyo3(from_py_with = choices::exact)] exact: bool,
+        #[pyo3(from_py_with = choices::wipe)] wipe: bool,
     ) -> PyResult<Self> {
-        let options = options_of(budget_bytes, grain, adopt_min, first_touch);
+        let options =
+            SparseOptions { exact, wipe, ..options_of(budget_bytes, grain, adopt_min, first_touch) };
         let store = Arc::new(sparse::SparseStore::new(options).or_raise()?);
         Ok(Self { store, _release: ReleaseOnDrop })
     }

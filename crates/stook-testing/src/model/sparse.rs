@@ -109,7 +109,8 @@ impl Both {
                 let (kept, replaced) = if replace { (0, held) } else { (held, 0) };
                 assert_eq!(written, Written { added, kept, replaced });
             }
-            (Err(SparseError::Differs { range: whole, overlap, offset }), Err(at)) => {
+            (Err(SparseError::Differs { range: whole, overlap, offset, held }), Err(at)) => {
+                assert_eq!(self.model.values(at..at + 1), [Some(held)]);
                 assert_eq!((whole, offset), (self.range(range), self.base + at as u64));
                 assert!(whole.covers(&overlap) && overlap.contains(offset));
             }

@@ -72,12 +72,43 @@ impl Memory {
             Self::Adopted(bytes) => bytes.len() as u64,
         }
     }
+
+    /// Gives it back, overwritten where that is wanted and it is our own.
+    fn free(self, wipes: bool) {
+        if let Self::Own(mut bytes) = self
+            && wipes
+        {
+            wipe(&mut bytes);
+        }
+    }
+}
+
+/// Overwrites all memory of a list, its spare capacity included.
+fn wipe(bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.resize(bytes.capacity(), 0);
+    // The compiler must not find that nobody reads what was written.
+    std::hint::black_box(bytes.as_mut_slice());
+}
+
+/// Makes room for `more` bytes, if need be in other memory, and overwrites what they were in.
+#[cold]
+fn grow_wiping(own: &mut Vec<u8>, more: usize) {
+    if more <= own.capacity() - own.len() {
+        return;
+    }
+    let mut larger = Vec::with_capacity((own.len() + more).max(own.capacity() * 2));
+    larger.extend_from_slice(own);
+    wipe(&mut std::mem::replace(own, larger));
 }
 
 /// Puts bytes at the end; by how many the capacity grew.
 #[inline]
-fn push(own: &mut Vec<u8>, bytes: &[u8]) -> u64 {
+fn push(own: &mut Vec<u8>, bytes: &[u8], wipes: bool) -> u64 {
     let before = own.capacity();
+    if wipes {
+        grow_wiping(own, bytes.len());
+    }
     match bytes {
         [byte] => own.push(*byte),
         _ => own.extend_from_slice(bytes),
@@ -112,9 +143,24 @@ pub(super) struct Blocks {
     used: u64,
     /// What all blocks take of memory.
     capacity: u64,
+    /// Whether own memory is overwritten before it is given back.
+    wipes: bool,
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        if self.wipes {
+            self.blocks.drain(..).for_each(|block| block.memory.free(true));
+        }
+    }
 }
 
 impl Blocks {
+    pub(super) fn new(wipes: bool) -> Self {
+        let (blocks, free) = (Vec::new(), Vec::new());
+        Self { blocks, free, filling: None, live: 0, used: 0, capacity: 0, wipes }
+    }
+
     /// Bytes that are no longer referenced and whose memory is not yet freed.
     pub(super) fn dead(&self) -> u64 {
         self.used - self.live
@@ -187,11 +233,20 @@ impl Blocks {
         let (number, offset) = self.room_for(bytes.len())?;
         let Some(block) = self.blocks.get_mut(number) else { return Err(Full) };
         let Memory::Own(own) = &mut block.memory else { return Err(Full) };
-        self.capacity += push(own, bytes);
+        self.capacity += push(own, bytes, self.wipes);
         block.live += bytes.len() as u32;
         self.live += bytes.len() as u64;
         self.used += bytes.len() as u64;
         Ok(Place::new(number, offset, bytes.len()))
+    }
+
+    /// The same for bytes that were copied together only for this.
+    pub(super) fn append_copy(&mut self, mut bytes: Vec<u8>) -> Result<Place, Full> {
+        let place = self.append(&bytes);
+        if self.wipes {
+            wipe(&mut bytes);
+        }
+        place
     }
 
     /// Lets a segment that ends where its block does grow in place, if there is room: its new
@@ -208,7 +263,7 @@ impl Blocks {
         if !fits || place.offset() + place.len() != own.len() {
             return None;
         }
-        self.capacity += push(own, bytes);
+        self.capacity += push(own, bytes, self.wipes);
         block.live += bytes.len() as u32;
         self.live += bytes.len() as u64;
         self.used += bytes.len() as u64;
@@ -242,7 +297,7 @@ impl Blocks {
             Memory::Own(own) if self.filling == Some(number) => own.clear(),
             memory => {
                 self.capacity -= memory.capacity();
-                *memory = Memory::Own(Vec::new());
+                std::mem::replace(memory, Memory::Own(Vec::new())).free(self.wipes);
                 block.leaving = false;
                 self.free.push(number as u32);
             }
@@ -266,8 +321,7 @@ impl Blocks {
 
     /// Copies the bytes of a place after the others and releases it.
     pub(super) fn relocate(&mut self, place: Place) -> Result<Place, Full> {
-        let copy = self.bytes(place).to_vec();
-        let moved = self.append(&copy)?;
+        let moved = self.append_copy(self.bytes(place).to_vec())?;
         self.release(place, place.len());
         Ok(moved)
     }
@@ -306,7 +360,7 @@ impl Blocks {
         {
             self.used -= block.memory.bytes().len() as u64;
             self.capacity -= block.memory.capacity();
-            block.memory = Memory::Own(Vec::new());
+            std::mem::replace(&mut block.memory, Memory::Own(Vec::new())).free(self.wipes);
             self.free.push(number as u32);
         }
     }

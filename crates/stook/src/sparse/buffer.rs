@@ -29,8 +29,8 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn new(options: &SparseOptions) -> Arc<Self> {
-        let (clock, budget_bytes) = (Clock::new(options.first_touch), options.budget_bytes);
-        Arc::new(Self { clock, held: AtomicU64::new(0), budget_bytes })
+        let clock = Clock::new(options.first_touch, options.exact);
+        Arc::new(Self { clock, held: AtomicU64::new(0), budget_bytes: options.budget_bytes })
     }
 }
 
@@ -41,6 +41,8 @@ pub(super) struct Inner {
     /// All but the reads since it was made.
     pub(super) counters: Counters,
     pub(super) modified_ns: Option<i64>,
+    /// Whether every operation notes the time.
+    pub(super) is_exact: bool,
     /// What of it the meter knows of; nothing once the buffer was removed from its store.
     metered: Option<u64>,
 }
@@ -55,11 +57,11 @@ pub struct SparseBuffer {
     pub(super) lock: BiasedLock<Inner, ReadTally>,
     pub(super) meter: Arc<Meter>,
     /// The store that it is in.
-    pool: Option<Weak<Pool>>,
+    pub(super) pool: Option<Weak<Pool>>,
     options: SparseOptions,
-    pins: Mutex<Pins>,
+    pub(super) pins: Mutex<Pins>,
     /// What to evict next.
-    queue: Mutex<Queue>,
+    pub(super) queue: Mutex<Queue>,
 }
 
 impl Default for SparseBuffer {
@@ -85,8 +87,9 @@ impl SparseBuffer {
 
     /// A file whose options have been checked.
     pub(super) fn assemble(options: SparseOptions, meter: Arc<Meter>, pool: Option<Weak<Pool>>) -> Self {
-        let held = Held::new(options.grain as usize, options.adopt_min as usize);
-        let inner = Inner { held, counters: Counters::default(), modified_ns: None, metered: Some(0) };
+        let held = Held::new(&options);
+        let (counters, is_exact) = (Counters::default(), options.exact);
+        let inner = Inner { held, counters, modified_ns: None, is_exact, metered: Some(0) };
         let (pins, queue) = (Mutex::default(), Mutex::default());
         Self { lock: BiasedLock::new(inner), meter, pool, options, pins, queue }
     }
@@ -128,10 +131,14 @@ impl SparseBuffer {
         };
         let written = match small {
             Some(()) => Written { added: len, kept: 0, replaced: 0 },
-            None => inner.held.write(range, input, policy, now)?,
+            None => {
+                let written = inner.held.write(range, input, policy, now);
+                written.inspect_err(|_| self.meter.clock.take_back(now))?
+            }
         };
+        let is_exact = inner.is_exact;
         let counters = &mut inner.counters;
-        if is_timed(counters.writes, len) {
+        if is_timed(counters.writes, len) || is_exact {
             counters.last_write_ns = Some(coarse_now_ns());
         }
         counters.writes += 1;
@@ -142,7 +149,7 @@ impl SparseBuffer {
 
     /// Ends a change: updates the meter, and evicts if too much is held.
     #[inline]
-    fn let_go(&self, mut inner: Writing<'_, Inner, ReadTally>) {
+    pub(super) fn let_go(&self, mut inner: Writing<'_, Inner, ReadTally>) {
         let over = self.note_len(&mut inner) > self.meter.budget_bytes;
         drop(inner);
         if over {
@@ -265,6 +272,27 @@ impl SparseBuffer {
         self.reader().extent_at(position)
     }
 
+    /// The held ranges with their segments and latest touches, ascending.
+    pub fn extents_touched(&self) -> Vec<Extent> {
+        self.reader().extents().collect()
+    }
+
+    /// How many extents there are. Takes time for every segment.
+    pub fn extent_count(&self) -> u64 {
+        self.reader().extents().count() as u64
+    }
+
+    /// The last extent that begins at `position` or before. It may end before `position`, too.
+    /// Takes time for every segment of it.
+    pub fn extent_before(&self, position: u64) -> Option<Extent> {
+        self.reader().extent_before(position)
+    }
+
+    /// The first extent that ends after `position`. Takes time for every segment of it.
+    pub fn extent_after(&self, position: u64) -> Option<Extent> {
+        self.reader().extent_after(position)
+    }
+
     /// The held segments: each is touched and evicted as a unit.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         self.reader().segments(ByteRange::to(u64::MAX)).collect()
@@ -313,8 +341,7 @@ impl SparseBuffer {
     pub fn clear(&self) -> u64 {
         let mut inner = self.lock.write();
         let (segments, bytes) = (inner.held.index.len(), inner.held.len());
-        let empty = Held::new(self.options.grain as usize, self.options.adopt_min as usize);
-        let old = std::mem::replace(&mut inner.held, empty);
+        let old = std::mem::replace(&mut inner.held, Held::new(&self.options));
         inner.counters.erased_segments += segments;
         inner.counters.erased_bytes += bytes;
         self.let_go(inner);
@@ -399,8 +426,16 @@ impl SparseBuffer {
 
     /// Marks the held bytes of `range` as most recently touched.
     pub fn touch(&self, range: ByteRange) {
-        let now = self.meter.clock.now(thread_number());
-        self.lock.read().held.segments(range).for_each(|segment| now.touch(segment.touch));
+        let inner = self.lock.read();
+        let now = self.meter.clock.now(inner.thread());
+        inner.held.segments(range).for_each(|segment| now.touch(segment.touch));
+    }
+
+    /// A number that is greater than those of all touches so far; with
+    /// [`exact`](SparseOptions::exact) the number of the next. Less
+    /// [`first_touch`](SparseOptions::first_touch) it is then the count of touches.
+    pub fn next_touch(&self) -> u64 {
+        self.meter.clock.next()
     }
 
     /// Counters of operations since it was made.

@@ -7,6 +7,8 @@ const BATCH: u64 = 256;
 /// How far a thread may lag behind the others.
 const LAG_MAX: u64 = 16 * BATCH;
 const SLOTS: usize = 16;
+/// The slack of the ticks of an exact clock: a touch is noted if it is newer at all.
+const EXACT: u64 = u64::MAX;
 
 /// The counter of one thread (or a few), in its own cache line.
 #[derive(Debug, Default)]
@@ -22,9 +24,10 @@ pub(super) const FIRST_MAX: u64 = 1 << 63;
 
 /// A count of touches. Within a thread it is exact. Threads that count at the same time take ticks
 /// in batches, so that they need not wait for one another: between them the order is right to
-/// within some thousand ticks.
+/// within some thousand ticks. An exact clock takes one tick at a time.
 #[derive(Debug)]
 pub(super) struct Clock {
+    is_exact: bool,
     /// The offset that is added to a count that begins at [`BATCH`], modulo 2^64, so that the first
     /// tick is the requested one.
     origin: u64,
@@ -50,6 +53,9 @@ impl Now {
         let Some(cell) = cell else { return };
         if self.tick > cell.load(Relaxed).saturating_add(self.slack) {
             cell.store(self.tick, Relaxed);
+        } else if self.slack == EXACT {
+            // Another thread may note a later one meanwhile.
+            cell.fetch_max(self.tick, Relaxed);
         }
     }
 }
@@ -57,10 +63,20 @@ impl Now {
 impl Clock {
     /// A clock whose first tick is this one; 1 instead of 0, which means that nothing was touched
     /// yet.
-    pub(super) fn new(first: u64) -> Self {
+    pub(super) fn new(first: u64, is_exact: bool) -> Self {
         let origin = first.max(1).wrapping_sub(BATCH);
         let (common, last) = (AtomicU64::new(BATCH), AtomicUsize::new(SLOTS));
-        Self { origin, common, last, slots: Default::default() }
+        Self { is_exact, origin, common, last, slots: Default::default() }
+    }
+
+    /// Begins again with the first tick. No other thread may ask for one meanwhile.
+    pub(super) fn reset(&self) {
+        self.common.store(BATCH, Relaxed);
+        self.last.store(SLOTS, Relaxed);
+        for slot in &self.slots {
+            slot.next.store(0, Relaxed);
+            slot.slack.store(0, Relaxed);
+        }
     }
 
     /// The next tick, for the thread of this number.
@@ -80,6 +96,11 @@ impl Clock {
 
     #[cold]
     fn take_batch(&self, number: usize, slot: &ThreadSlot) -> Now {
+        // The slots of an exact clock stay at the start of a batch, so every tick is taken here.
+        if self.is_exact {
+            let count = self.common.fetch_add(1, Relaxed);
+            return Now { tick: count.wrapping_add(self.origin), slack: EXACT };
+        }
         let count = self.common.fetch_add(BATCH, Relaxed);
         let last = self.last.swap(number, Relaxed);
         let slack = if last == number || last == SLOTS { 0 } else { LAG_MAX };
@@ -90,9 +111,28 @@ impl Clock {
         Now { tick: count.wrapping_add(self.origin), slack }
     }
 
+    /// Makes the next tick of an exact clock this one again, because nothing was touched, unless
+    /// another thread has taken one since. Other clocks leave it out.
+    #[cold]
+    pub(super) fn take_back(&self, now: Now) {
+        let count = now.tick.wrapping_sub(self.origin);
+        if self.is_exact {
+            // Taken by another, the tick is left out.
+            let _ = self.common.compare_exchange(count.wrapping_add(1), count, Relaxed, Relaxed);
+        }
+    }
+
+    /// A tick that is later than all that were returned: of an exact clock the next.
+    pub(super) fn next(&self) -> u64 {
+        self.common.load(Relaxed).wrapping_add(self.origin)
+    }
+
     /// The latest tick that may have been returned.
     pub(super) fn latest(&self) -> u64 {
-        self.common.load(Relaxed).wrapping_add(self.origin)
+        match self.is_exact {
+            true => self.next() - 1,
+            false => self.next(),
+        }
     }
 
     /// No tick from now on is as early as `past`.
@@ -101,6 +141,10 @@ impl Clock {
             return;
         }
         let past = past.wrapping_sub(self.origin);
+        if self.is_exact {
+            self.common.fetch_max(past.saturating_add(1), Relaxed);
+            return;
+        }
         let first = past.saturating_add(BATCH) / BATCH * BATCH;
         self.common.fetch_max(first.saturating_add(LAG_MAX).saturating_add(BATCH) / BATCH * BATCH, Relaxed);
     }
@@ -113,7 +157,7 @@ mod tests {
 
     #[test]
     fn ticks_of_one_thread_rise_past_32_bits_and_batches() {
-        let clock = Clock::new((1 << 32) - 1000);
+        let clock = Clock::new((1 << 32) - 1000, false);
         let ticks: Vec<u64> = (0..5000).map(|_| clock.now(thread_number()).tick).collect();
         assert!(ticks.is_sorted_by(|a, b| a < b));
         assert!(ticks[0] < 1 << 32 && ticks[4999] > 1 << 32);
@@ -122,7 +166,7 @@ mod tests {
     #[test]
     fn the_first_tick_is_the_one_that_was_asked_for() {
         for first in [1, 2, 255, 256, 1_000, 1 << 40, FIRST_MAX] {
-            let clock = Clock::new(first);
+            let clock = Clock::new(first, false);
             let ticks: Vec<u64> = (0..1_000).map(|_| clock.now(thread_number()).tick).collect();
             assert_eq!(ticks, (first..first + 1_000).collect::<Vec<_>>());
             assert!((first + 1_000..first + 1_000 + BATCH).contains(&clock.latest()));
@@ -130,12 +174,12 @@ mod tests {
             clock.advance_past(first + 5_000);
             assert!(clock.now(thread_number()).tick > first + 5_000);
         }
-        assert_eq!(Clock::new(0).now(thread_number()).tick, 1);
+        assert_eq!(Clock::new(0, false).now(thread_number()).tick, 1);
     }
 
     #[test]
     fn threads_stay_close_to_one_another() {
-        let clock = Clock::new(0);
+        let clock = Clock::new(0, false);
         let early =
             std::thread::scope(|scope| scope.spawn(|| clock.now(thread_number()).tick).join().unwrap());
         let late = (0..100_000).map(|_| clock.now(thread_number()).tick).last().unwrap();
@@ -150,9 +194,38 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_advanced_is_past_what_was_loaded() {
-        let clock = Clock::new(0);
+        let clock = Clock::new(0, false);
         clock.now(thread_number());
         clock.advance_past(1 << 40);
         assert!(clock.now(thread_number()).tick > 1 << 40);
+        clock.reset();
+        assert_eq!(clock.now(thread_number()).tick, 1);
+    }
+
+    #[test]
+    fn an_exact_clock_leaves_no_tick_out_whichever_thread_asks() {
+        let clock = Clock::new(7, true);
+        assert_eq!((clock.next(), clock.latest()), (7, 6));
+        let mut ticks: Vec<u64> = std::thread::scope(|scope| {
+            let one = || (0..1000).map(|_| clock.now(thread_number()).tick).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        ticks.sort_unstable();
+        assert_eq!(ticks, (7..4007).collect::<Vec<_>>());
+        assert_eq!(clock.next(), 4007);
+        clock.advance_past(4006);
+        assert_eq!(clock.now(thread_number()).tick, 4007);
+        clock.advance_past(1 << 40);
+        assert_eq!(clock.now(thread_number()).tick, (1 << 40) + 1);
+        clock.advance_past(5);
+        clock.take_back(clock.now(thread_number()));
+        assert_eq!(clock.next(), (1 << 40) + 2);
+        let early = clock.now(thread_number());
+        clock.now(thread_number());
+        clock.take_back(early);
+        assert_eq!(clock.next(), (1 << 40) + 4, "it is not the last any more");
+        clock.reset();
+        assert_eq!(clock.now(thread_number()).tick, 7);
     }
 }

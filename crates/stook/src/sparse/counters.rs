@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Times are nanoseconds since 1970, from a clock that moves a few hundred times a second.
 /// Operations on less than 1 KiB note it every 16th time only (of each thread, for reads), because
 /// asking would cost as much as a small read: a time may be that of an operation up to 15 before.
+/// With [`SparseOptions::exact`](super::SparseOptions::exact) all note it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Reads that succeeded.
@@ -75,9 +76,10 @@ impl Default for ReadTally {
 }
 
 impl ReadTally {
-    /// Counts a read of this many bytes; `own` where no other thread counts here.
+    /// Counts a read of this many bytes; `own` where no other thread counts here, `timed` where
+    /// every read notes the time.
     #[inline]
-    pub(super) fn count(&self, bytes: u64, own: bool) {
+    pub(super) fn count(&self, bytes: u64, own: bool, timed: bool) {
         let before = self.reads.load(Relaxed);
         if own {
             self.reads.store(before.wrapping_add(1), Relaxed);
@@ -86,9 +88,16 @@ impl ReadTally {
             self.reads.fetch_add(1, Relaxed);
             self.bytes.fetch_add(bytes, Relaxed);
         }
-        if is_timed(before, bytes) {
+        if is_timed(before, bytes) || timed {
             self.last_ns.store(coarse_now_ns(), Relaxed);
         }
+    }
+
+    /// Begins again with nothing. No reader may count meanwhile.
+    pub(super) fn reset(&self) {
+        self.reads.store(0, Relaxed);
+        self.bytes.store(0, Relaxed);
+        self.last_ns.store(i64::MIN, Relaxed);
     }
 
     pub(super) fn counters(&self) -> Counters {

@@ -26,6 +26,8 @@ pub enum SparseError {
         overlap: ByteRange,
         /// The position of the first byte that differs.
         offset: u64,
+        /// The byte that is held there.
+        held: u8,
     },
     /// Positions end before 2^64 - 1.
     #[error("{len} bytes at position {position} would end past the last position, {}", u64::MAX)]

@@ -15,6 +15,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// Forgets what was to be evicted next.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.waiting.capacity() * size_of::<(u64, u32, u64)>()) as u64
     }

@@ -10,7 +10,7 @@ use super::clock::Now;
 use super::error::SparseError;
 use super::index::{Index, LEAF_MAX, Segments};
 use super::joins::{Joins, joins_of};
-use super::{OnDifference, Work, Written};
+use super::{OnDifference, SparseOptions, Work, Written};
 use crate::extent::ByteRange;
 
 /// Dead bytes that are not worth a sweep.
@@ -59,8 +59,9 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn new(grain: usize, adopt_min: usize) -> Self {
-        let (blocks, index) = (Blocks::default(), Index::default());
+    pub(super) fn new(options: &SparseOptions) -> Self {
+        let (grain, adopt_min) = (options.grain as usize, options.adopt_min as usize);
+        let (blocks, index) = (Blocks::new(options.wipe), Index::default());
         Self { blocks, index, grain, adopt_min, sweep: None, work: Work::default() }
     }
 
@@ -91,13 +92,14 @@ impl Held {
         &self,
         range: ByteRange,
         mut out: &mut [u8],
-        now: Now,
+        now: impl FnOnce() -> Now,
         hint: u32,
     ) -> Result<(), SparseError> {
         // Looked at before anything is copied: a caller whose read fails keeps its buffer.
         if let Some(gap) = self.gaps_near(range, hint).next() {
             return Err(SparseError::NotHeld { range, gap });
         }
+        let now = now();
         for segment in self.index.segments_near(range, hint) {
             let Some((common, place)) = segment.cut(range) else { continue };
             now.touch(segment.touch);
@@ -194,9 +196,10 @@ impl Held {
             }
             let from = (common.start() - range.start()) as usize;
             let new = input.bytes().get(from..).unwrap_or_default();
-            if let Some(at) = first_difference(self.blocks.bytes(place), new) {
-                let offset = common.start() + at as u64;
-                return Err(SparseError::Differs { range, overlap: common, offset });
+            let old = self.blocks.bytes(place);
+            if let Some(at) = first_difference(old, new) {
+                let (offset, held) = (common.start() + at as u64, old.get(at).copied().unwrap_or_default());
+                return Err(SparseError::Differs { range, overlap: common, offset, held });
             }
         }
         Ok(held)
@@ -374,9 +377,9 @@ impl Held {
         let mut bytes = Vec::with_capacity(places.iter().map(|place| place.len()).sum());
         places.iter().for_each(|place| bytes.extend_from_slice(self.blocks.bytes(*place)));
         // Where there is no room for another block, all stays as it was.
-        let Ok(joined) = self.blocks.append(&bytes) else { return };
+        let Ok(joined) = self.blocks.append_copy(bytes) else { return };
         places.iter().for_each(|place| self.blocks.release(*place, place.len()));
-        self.work.bytes_moved += bytes.len() as u64;
+        self.work.bytes_moved += joined.len() as u64;
         self.index.remove(number, from, to);
         self.insert(number, from, start, joined, touch);
     }

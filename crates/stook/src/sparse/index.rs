@@ -208,6 +208,19 @@ impl Index {
         last.map_or(0, |(start, place)| start + place.len() as u64)
     }
 
+    /// Where the last segment begins that begins at `position` or before.
+    pub(super) fn last_start(&self, position: u64) -> Option<u64> {
+        // A leaf may be empty.
+        let mut at = position;
+        loop {
+            let leaf = self.leaf(self.leaf_at(at))?;
+            if let Some((start, _)) = leaf.get(leaf.upto(at).wrapping_sub(1)) {
+                return Some(start);
+            }
+            at = leaf.low.checked_sub(1)?;
+        }
+    }
+
     /// The number of the leaf whose span `position` is in; `hint` is that of a leaf where it may
     /// be.
     #[inline]

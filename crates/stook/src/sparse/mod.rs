@@ -53,6 +53,7 @@ mod directory;
 mod disk;
 mod error;
 mod evict;
+mod extents;
 mod file;
 mod held;
 mod index;
@@ -71,6 +72,7 @@ pub use buffer::{Pinned, SparseBuffer};
 pub use counters::Counters;
 pub use disk::{CacheIndex, CacheIndexError, DiskCache, DiskCacheOptions, DiskEntry, DiskStatistics};
 pub use error::SparseError;
+pub use extents::Evicted;
 pub use file::{AheadOptions, SparseFile, SparseFileError, SparseFileOptions, SparseStatistics};
 pub use reader::Reader;
 pub use store::SparseStore;
@@ -112,12 +114,26 @@ pub struct SparseOptions {
     pub adopt_min: u32,
     /// The number of the first touch; 1 for 0, and 2^63 at most.
     pub first_touch: u64,
+    /// Touches are numbered without gaps, in one order for all threads, and every read and write
+    /// notes the time. Operations take longer for it, most of all reads of many threads at once. In
+    /// a store, a write that is refused may leave a number out.
+    pub exact: bool,
+    /// Memory that bytes were copied into is overwritten before it is given back. Not that of
+    /// adopted bytes, nor of copies that were handed out.
+    pub wipe: bool,
 }
 
 impl Default for SparseOptions {
     /// No budget, segments of 64 KiB, 16 KiB or more are adopted.
     fn default() -> Self {
-        Self { budget_bytes: u64::MAX, grain: 64 << 10, adopt_min: 16 << 10, first_touch: 0 }
+        Self {
+            budget_bytes: u64::MAX,
+            grain: 64 << 10,
+            adopt_min: 16 << 10,
+            first_touch: 0,
+            exact: false,
+            wipe: false,
+        }
     }
 }
 

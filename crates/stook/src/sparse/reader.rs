@@ -9,7 +9,6 @@ use super::blocks::{Blocks, Place};
 use super::buffer::Inner;
 use super::clock::Clock;
 use super::counters::ReadTally;
-use super::index::Segment;
 use super::lock::Reading;
 use super::{Extent, SegmentInfo, SparseError};
 use crate::extent::ByteRange;
@@ -64,20 +63,26 @@ impl<'a> Reader<'a> {
         let Some(range) = ByteRange::at(position, len) else {
             return Err(SparseError::TooFar { position, len });
         };
-        let (leaf, now) = (self.leaf_of(position), self.clock.now(self.inner.thread()));
+        let leaf = self.leaf_of(position);
+        let now = || self.clock.now(self.inner.thread());
         match self.inner.held.in_one(range, leaf, self.at.get()) {
             Some((after, bytes, touch)) => {
                 if after != self.at.get() {
                     self.at.set(after);
                     self.inner.beside().at.store(after as u32, Relaxed);
                 }
-                now.touch(Some(touch));
+                now().touch(Some(touch));
                 copy(bytes, out);
             }
             None => self.inner.held.read(range, out, now, leaf)?,
         }
-        self.inner.beside().count(len, self.inner.is_own());
+        self.count(len);
         Ok(())
+    }
+
+    #[inline]
+    fn count(&self, bytes: u64) {
+        self.inner.beside().count(bytes, self.inner.is_own(), self.inner.is_exact);
     }
 
     /// The bytes of a range: without a copy where all of them were adopted together.
@@ -141,7 +146,7 @@ impl<'a> Reader<'a> {
     fn note_read(&self, range: ByteRange) {
         let now = self.clock.now(self.inner.thread());
         self.inner.held.segments(range).for_each(|segment| now.touch(segment.touch));
-        self.inner.beside().count(range.len(), self.inner.is_own());
+        self.count(range.len());
     }
 
     /// Whether every byte of `range` is held. An empty range is.
@@ -212,35 +217,25 @@ impl<'a> Reader<'a> {
 
     /// The held ranges, as few as possible, ascending.
     pub fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
-        let mut segments = self.inner.held.segments(ByteRange::to(u64::MAX)).peekable();
-        std::iter::from_fn(move || {
-            let mut extent = of_one(segments.next()?)?;
-            while let Some(next) = segments.next_if(|next| next.start == extent.range.end()) {
-                extent = joined(extent, of_one(next)?);
-            }
-            Some(extent)
-        })
+        self.inner.held.extents()
     }
 
     /// All bytes around `position` that are held without a gap. Takes time for every segment of it.
     pub fn extent_at(&self, position: u64) -> Option<Extent> {
-        let held = &self.inner.held;
-        let at = ByteRange::at(position, 1)?;
-        let mut extent = of_one(held.segments(at).next()?)?;
-        while let Some(before) =
-            extent.range.start().checked_sub(1).and_then(|before| ByteRange::at(before, 1))
-        {
-            let Some(segment) = held.segments(before).next().and_then(of_one) else { break };
-            extent = joined(segment, extent);
-        }
-        let after = ByteRange::new(extent.range.end(), u64::MAX)?;
-        for segment in held.segments(after) {
-            if segment.start != extent.range.end() {
-                break;
-            }
-            extent = joined(extent, of_one(segment)?);
-        }
-        Some(extent)
+        self.inner.held.extent_at(position)
+    }
+
+    /// The last extent that begins at `position` or before. It may end before `position`, too.
+    /// Takes time for every segment of it.
+    pub fn extent_before(&self, position: u64) -> Option<Extent> {
+        self.extent_at(self.inner.held.index.last_start(position)?)
+    }
+
+    /// The first extent that ends after `position`. Takes time for every segment of it.
+    pub fn extent_after(&self, position: u64) -> Option<Extent> {
+        let after = ByteRange::new(position, u64::MAX)?;
+        let first = self.inner.held.segments(after).next()?.start;
+        self.extent_at(first)
     }
 
     /// The segments that have a byte in `range`, whole, ascending.
@@ -263,19 +258,5 @@ fn copy(from: &[u8], to: &mut [u8]) {
     match (from, &mut *to) {
         ([from], [to]) => *to = *from,
         _ => to.copy_from_slice(from),
-    }
-}
-
-fn of_one(segment: Segment<'_>) -> Option<Extent> {
-    let range = ByteRange::new(segment.start, segment.end())?;
-    Some(Extent { range, segments: 1, last_touch: segment.last_touch() })
-}
-
-/// Two extents that touch, as one.
-fn joined(left: Extent, right: Extent) -> Extent {
-    Extent {
-        range: ByteRange::new(left.range.start(), right.range.end()).unwrap_or(left.range),
-        segments: left.segments + right.segments,
-        last_touch: left.last_touch.max(right.last_touch),
     }
 }

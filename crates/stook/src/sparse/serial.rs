@@ -15,7 +15,9 @@ const HEADER_LEN: usize = 160;
 const HAS_MODIFIED: u16 = 1;
 const HAS_LAST_READ: u16 = 2;
 const HAS_LAST_WRITE: u16 = 4;
-const FLAGS: u16 = HAS_MODIFIED | HAS_LAST_READ | HAS_LAST_WRITE;
+const IS_EXACT: u16 = 8;
+const IS_WIPED: u16 = 16;
+const FLAGS: u16 = HAS_MODIFIED | HAS_LAST_READ | HAS_LAST_WRITE | IS_EXACT | IS_WIPED;
 
 /// A group ends with the segment that makes it this long, or with this many.
 const GROUP_BYTES: usize = 256 << 10;
@@ -132,7 +134,9 @@ impl BufferHeader {
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
         let flags = flag(self.modified_ns.is_some(), HAS_MODIFIED)
             | flag(counters.last_read_ns.is_some(), HAS_LAST_READ)
-            | flag(counters.last_write_ns.is_some(), HAS_LAST_WRITE);
+            | flag(counters.last_write_ns.is_some(), HAS_LAST_WRITE)
+            | flag(self.options.exact, IS_EXACT)
+            | flag(self.options.wipe, IS_WIPED);
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.extend(flags.to_le_bytes());
@@ -194,8 +198,9 @@ impl BufferHeader {
     fn decode_fields(mut fields: Fields<'_>, flags: u16) -> Option<(Self, [u32; 2])> {
         let (grain, adopt_min, first_reserved) = (fields.u32()?, fields.u32()?, fields.u32()?);
         let (budget_bytes, first_touch, clock) = (fields.u64()?, fields.u64()?, fields.u64()?);
-        let options = SparseOptions { budget_bytes, grain, adopt_min, first_touch };
         let has = |flag: u16| flags & flag != 0;
+        let (exact, wipe) = (has(IS_EXACT), has(IS_WIPED));
+        let options = SparseOptions { budget_bytes, grain, adopt_min, first_touch, exact, wipe };
         let modified_ns = has(HAS_MODIFIED).then_some(fields.i64()?);
         let counters = Counters {
             reads: fields.u64()?,

@@ -3,6 +3,7 @@
 
 mod disk;
 mod eviction;
+mod extents;
 mod faults;
 mod file;
 mod model;

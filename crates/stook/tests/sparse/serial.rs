@@ -5,7 +5,18 @@ use stook::sparse::{OnDifference, SparseBuffer, SparseError, SparseOptions};
 use super::range;
 
 fn some_file() -> SparseBuffer {
-    let options = SparseOptions { budget_bytes: 1 << 30, grain: 32, adopt_min: 5000, first_touch: 1 << 40 };
+    made_with(false)
+}
+
+fn made_with(exact: bool) -> SparseBuffer {
+    let options = SparseOptions {
+        budget_bytes: 1 << 30,
+        grain: 32,
+        adopt_min: 5000,
+        first_touch: 1 << 40,
+        exact,
+        wipe: exact,
+    };
     let file = SparseBuffer::with_options(options).unwrap();
     file.set_modified_ns(Some(-5));
     for at in 0..6 {
@@ -42,6 +53,16 @@ fn everything_comes_back() {
     for extent in file.extents() {
         assert_eq!(back.read_bytes(extent).unwrap(), file.read_bytes(extent).unwrap());
     }
+}
+
+#[test]
+fn an_exact_count_of_touches_goes_on_where_it_was() {
+    let file = made_with(true);
+    let back = SparseBuffer::from_reader(written(&file).as_slice()).unwrap();
+    assert_eq!(back.options(), file.options());
+    assert_eq!((back.counters(), back.segments()), (file.counters(), file.segments()));
+    // Seven writes and a read.
+    assert_eq!((back.next_touch(), file.next_touch()), ((1 << 40) + 8, (1 << 40) + 8));
 }
 
 #[test]
