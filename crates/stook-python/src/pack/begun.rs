@@ -35,6 +35,13 @@ impl<T: Send> Begun<T> {
         self.with(py, wait)?.or_raise()
     }
 
+    /// What `work` gives, which does not wait, where no other thread has it: letting go of the
+    /// interpreter would take longer.
+    pub(crate) fn at_once<R>(&self, work: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
+        let mut inner = self.inner.try_lock().ok().filter(|_| self.process == std::process::id())?;
+        work(&mut inner)
+    }
+
     /// Runs `work` on it without the interpreter. Refused in a forked child: a thread of the parent
     /// may have held the lock.
     pub(crate) fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> PyResult<R> {
