@@ -196,7 +196,7 @@ def test_an_epoch_is_continued_by_any_number_of_workers_and_ranks(numbers: Path,
             if begin:
                 # What all ranks saved, in a list.
                 stream.load_state_dict(begin)
-            loader = StandIn(stream, batch, workers, "spawn" if seed == 0 and stage == 1 else "fork")
+            loader = StandIn(stream, batch, workers, "spawn" if (seed, stage, rank) == (0, 1, 0) else "fork")
             stop = chance.randint(workers, 8) if stage < 2 else 10_000
             batches = iter(loader)
             for _ in range(stop):
@@ -234,6 +234,8 @@ def test_without_workers_the_data_set_has_the_state(numbers: Path) -> None:
     loader = DataLoader(again, batch_size=10, num_workers=2)
     seen += torch.cat([keys for keys, _ in loader]).tolist()
     assert sorted(seen) == list(range(600))
+    assert sorted(torch.cat([keys for keys, _ in loader]).tolist()) == list(range(600))
+    loader = DataLoader(again, batch_size=10, num_workers=3)
     assert sorted(torch.cat([keys for keys, _ in loader]).tolist()) == list(range(600))
     again.set_epoch(1)
     assert sorted(torch.cat([keys for keys, _ in loader]).tolist()) == list(range(600))

@@ -234,9 +234,10 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         self._as_records = records
         #: In memory that workers share: workers that stay get it, too.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
-        #: What the next iteration continues, and which workers have begun to.
+        #: What the next iteration continues, and which workers have begun to; last whether any has,
+        #: and the seed that is that of all workers of an iteration.
         self._resumed: Optional[str] = None
-        self._begun = torch.zeros(lanes, dtype=torch.uint8).share_memory_()
+        self._begun = torch.zeros(lanes + 2, dtype=torch.int64).share_memory_()
         #: Whether workers read, whose states are not known here.
         self._has_workers = torch.zeros(1, dtype=torch.uint8).share_memory_()
         self._running: Optional[_StreamSamples] = None
@@ -277,14 +278,24 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             self._has_workers[0] = 1
         epoch = self.epoch
         state = self._stream.state(epoch)
-        if self._resumed is not None and worker < len(self._begun) and not self._begun[worker]:
-            # Once: the next iteration has all of its epoch.
-            self._begun[worker] = 1
+        if self._resumed is not None and self._continues(worker, -1 if info is None else info.seed - info.id):
             if _stook.Stream.describe(self._resumed)["epoch"] == epoch:
                 state = self._resumed
         records = self._stream.begin(state=state, rank=self._rank, world=self._world, worker=worker, workers=workers)
         self._running = _StreamSamples(records, self._transform, self._as_records)
         return self._running
+
+    def _continues(self, worker: int, seed: int) -> bool:
+        """Whether a worker is the first of its number to begin since a state was loaded, in the
+        first iteration since: the next has all of its epoch.
+        """
+        begun = self._begun
+        if worker >= len(begun) - 2 or begun[worker] or (begun[-2] and begun[-1] != seed):
+            return False
+        # All workers of an iteration write the same.
+        begun[-1] = seed
+        begun[-2] = begun[worker] = 1
+        return True
 
     @property
     def skipped(self) -> int:

@@ -33,9 +33,11 @@ impl<T: Send> Begun<T> {
         self.with(py, wait)?.or_raise()
     }
 
-    /// The item that is `ready`, if that is known without a wait.
-    pub(crate) fn at_once<I>(&self, ready: impl FnOnce(&mut T) -> Option<I>) -> Option<I> {
-        self.inner.try_lock().ok().and_then(|mut inner| ready(&mut inner))
+    /// What `work` gives, which does not wait, where no other thread has it: letting go of the
+    /// interpreter would take longer.
+    pub(crate) fn at_once<R>(&self, work: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
+        let mut inner = self.inner.try_lock().ok().filter(|_| self.process == std::process::id())?;
+        work(&mut inner)
     }
 
     /// Runs `work` on it without the interpreter. Refused in a forked child: a thread of the parent

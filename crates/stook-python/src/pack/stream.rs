@@ -509,7 +509,7 @@ impl StreamRecords {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         let mut records = self.taken(py, 1, true)?;
         if !records.is_empty() {
-            self.inner.with(py, |taking| taking.reader.confirm(1))?;
+            self.confirmed(py, 1)?;
         }
         Ok(records.pop())
     }
@@ -540,7 +540,7 @@ impl StreamRecords {
     /// Args:
     ///     count: How many more.
     fn confirm(&self, py: Python<'_>, count: Count) -> PyResult<()> {
-        self.inner.with(py, |taking| taking.reader.confirm(count.0))
+        self.confirmed(py, count.0)
     }
 
     /// What was handed out: a text with which `Stream.begin` continues after it. It is of the lanes
@@ -568,12 +568,26 @@ impl StreamRecords {
 }
 
 impl StreamRecords {
-    fn taken(&self, py: Python<'_>, count: usize, wait: bool) -> PyResult<Vec<Record>> {
-        let timeout = if wait { POLL_INTERVAL } else { Duration::ZERO };
-        while !self.inner.with(py, |taking| taking.fill(count, timeout))? && wait {
-            py.check_signals()?;
+    fn confirmed(&self, py: Python<'_>, count: usize) -> PyResult<()> {
+        match self.inner.at_once(|taking| Some(taking.reader.confirm(count))) {
+            Some(()) => Ok(()),
+            None => self.inner.with(py, |taking| taking.reader.confirm(count)),
         }
-        let records = self.inner.with(py, |taking| taking.drain(count))?.or_raise()?;
+    }
+
+    fn taken(&self, py: Python<'_>, count: usize, wait: bool) -> PyResult<Vec<Record>> {
+        let at_once = |taking: &mut Taking| taking.fill(count, Duration::ZERO).then(|| taking.drain(count));
+        let records = match self.inner.at_once(at_once) {
+            Some(records) => records,
+            None => {
+                let timeout = if wait { POLL_INTERVAL } else { Duration::ZERO };
+                while !self.inner.with(py, |taking| taking.fill(count, timeout))? && wait {
+                    py.check_signals()?;
+                }
+                self.inner.with(py, |taking| taking.drain(count))?
+            }
+        };
+        let records = records.or_raise()?;
         Ok(records.into_iter().map(|record| with_group(&self.pack, record)).collect())
     }
 }

@@ -269,6 +269,16 @@ impl ShuffleReader {
     }
 }
 
+impl Drop for ShuffleReader {
+    /// In a process that was forked nothing of it is freed: a thread that is not there may have held
+    /// a lock of it.
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget((std::mem::take(&mut self.threads), self.window.take()));
+        }
+    }
+}
+
 /// The damage that a record cannot be read for, with its number: it may have no key. An error that
 /// says nothing of the record is returned as it is.
 fn of_number(place: &Path, error: Error, number: u64) -> Result<Damage> {
