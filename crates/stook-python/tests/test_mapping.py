@@ -91,6 +91,17 @@ def test_keys_are_a_set_in_whatever_form_others_have_them(pack: stook.Pack, othe
         assert keys != wrong
 
 
+def test_what_no_set_can_have_is_compared_too(pack: stook.Pack) -> None:
+    items: Any = pack.items()
+    lists = {"b": [1], 7: b"seven"}.items()
+    assert (items == lists, items <= lists, items >= lists, items - lists == set(items) - {(7, b"seven")}) == (False, False, False, True)
+    assert pack.items(start=7) < lists and not items.isdisjoint(lists)
+    with pytest.raises(TypeError, match="unhashable"):
+        items | lists
+    with pytest.raises(TypeError, match="unhashable"):
+        items ^ lists
+
+
 def test_views_of_two_packs_are_compared_and_cut_with_each_other(pack: stook.Pack) -> None:
     with stook.Pack("other.stook", "x") as other:
         content: dict[Union[str, int], bytes] = {"b": b"zzz", 7: b"other", "c": b""}

@@ -21,6 +21,15 @@ _Element = TypeVar("_Element", covariant=True)
 _Item = tuple[Union[str, int], bytes]
 
 
+def _in_sets(element: Any) -> Any:
+    """An element that a set can have, in place of one that is none of ours and that none can."""
+    try:
+        hash(element)
+    except TypeError:
+        return object()
+    return element
+
+
 class _Shown:
     """What all views have."""
 
@@ -63,7 +72,7 @@ class _Elements(Generic[_Element]):
         """Something to look elements up in; another view is asked for each, and not listed."""
         if isinstance(other, type(self)):
             return cast("collections.abc.Set[Any]", other)
-        return set(self._each(other))
+        return set(map(_in_sets, self._each(other)))
 
     def __and__(self, other: Iterable[Any]) -> set[_Element]:
         if not isinstance(other, collections.abc.Iterable):
@@ -95,7 +104,9 @@ class _Elements(Generic[_Element]):
     def __xor__(self, other: Iterable[_T]) -> set[Union[_Element, _T]]:
         if not isinstance(other, collections.abc.Iterable):
             return NotImplemented
-        others = self._among(other)
+        if isinstance(other, type(self)):
+            return (self - other) | (other - self)
+        others = set(self._each(other))
         return {one for one in self if one not in others} | {one for one in others if one not in self}
 
     def __rxor__(self, other: Iterable[_T]) -> set[Union[_Element, _T]]:
