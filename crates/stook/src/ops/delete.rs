@@ -233,11 +233,43 @@ pub fn delete(
         return Ok(true);
     }
     let mut batch = writer.batch(selected.group())?;
-    if batch.delete_all(selected.keys(), progress)?.is_none() {
-        return Ok(false);
+    match batch.delete_all(selected.keys(), progress)? {
+        // The last number, too, comes before anything counts.
+        Some(deleted) if progress(deleted) => {
+            batch.commit()?;
+            Ok(true)
+        }
+        _ => Ok(false),
     }
-    batch.commit()?;
-    Ok(true)
+}
+
+/// Deletes every record in one batch, as [`delete`] does: a crash leaves all of them, or none.
+/// Returns how many there were. `stop` is asked while they are listed, and `progress` is called
+/// as [`Deletion::run`] calls it.
+///
+/// # Errors
+/// Those of [`delete`], and of listing, damage of the list included: nothing was deleted then.
+/// [`contents::Error::Interrupted`] where `progress` returned `false` or `stop` ended it: likewise.
+pub fn clear(writer: &mut PackWriter, stop: Stop, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<u64> {
+    writer.sync()?;
+    // Through the writer, and dropped before anything is written, as for a deletion of some.
+    let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
+    let (patterns, mut selected, mut damage) = (KeyPatterns::default(), Selected::default(), None);
+    let all = Matching { prefix: &[], patterns: &patterns, groups: &[], stop };
+    selected.add_matching(&pack, &all, &mut |unselected| {
+        if let Unselected::Damaged(error) = unselected {
+            damage.get_or_insert(error);
+        }
+    })?;
+    drop(pack);
+    if let Some(error) = damage {
+        return Err(error.into());
+    }
+    let total = selected.keys().len() as u64;
+    match delete(writer, &selected, &mut |deleted| progress(deleted, total))? {
+        true => Ok(total),
+        false => Err(contents::Error::Interrupted.into()),
+    }
 }
 
 #[cfg(test)]
@@ -324,6 +356,26 @@ mod tests {
             assert_eq!(refused.to_string(), same.to_string());
         }
         assert_eq!(open_pack(&path, OpenOptions::default()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn clearing_deletes_everything_or_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let left = |writer: &mut PackWriter| {
+            writer.sync().unwrap();
+            Pack::open(writer.storage().clone(), OpenOptions::default()).unwrap().len()
+        };
+        let mut writer = writer(&place);
+        writer.put("", &Key::id(7), &Attributes::new(), b"body").unwrap();
+        let ended = clear(&mut writer, Stop::default(), &mut |_, _| false);
+        assert!(matches!(ended, Err(Error::Contents(contents::Error::Interrupted))));
+        let stopped = clear(&mut writer, Stop(|| true), &mut |_, _| true);
+        assert!(matches!(stopped, Err(Error::Contents(contents::Error::Interrupted))));
+        assert_eq!(left(&mut writer), 5);
+        let before = left(&mut writer);
+        assert_eq!(clear(&mut writer, Stop::default(), &mut |_, total| total == before).unwrap(), 5);
+        assert_eq!(left(&mut writer), 0);
+        assert_eq!(clear(&mut writer, Stop::default(), &mut |_, _| true).unwrap(), 0);
     }
 
     #[test]

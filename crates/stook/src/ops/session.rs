@@ -9,7 +9,9 @@ use bytes::Bytes;
 use super::directory::open_pack;
 use super::pack::{Making, check_segment_len, open_writer};
 use super::shared::{Error, PendingChange, Result, Writer};
-use crate::pack::{self, Damages, Durability, Key, MapRule, OpenOptions, Pack, PackWriter, WriterOptions};
+use crate::pack::{
+    self, Damages, Durability, Key, KeyRange, MapRule, OpenOptions, Pack, PackWriter, WriterOptions,
+};
 use crate::storage::Storage;
 
 /// How a pack is opened.
@@ -221,12 +223,48 @@ impl Session {
     /// Those of [`writer`](Self::writer) and [`Writer::pop`].
     pub fn pop(&self, key: &Key, wait: &impl Wait) -> Result<Option<Bytes>> {
         let writer = self.writer()?;
-        let get = || {
-            let reader = read(&self.state).as_ref().map(|state| state.reader.clone());
-            let Some(reader) = reader else { return Ok(None) };
-            Ok(reader.get_file(key)?.map(|record| record.body))
+        wait.wait(|| writer.pop(key, || self.open_again(), || self.stored(key)))
+    }
+
+    /// Puts a record unless there is one with this key, atomically; returns the value of the one
+    /// that is there.
+    ///
+    /// # Errors
+    /// Those of [`writer`](Self::writer) and [`Writer::put_if_absent`].
+    pub fn put_if_absent(
+        &self,
+        group: &str,
+        key: &Key,
+        body: &[u8],
+        wait: &impl Wait,
+    ) -> Result<Option<Bytes>> {
+        let writer = self.writer()?;
+        wait.wait(|| writer.put_if_absent(group, key, body, || self.open_again(), || self.stored(key)))
+    }
+
+    /// Deletes the first record in the order of the keys, and returns its key and value,
+    /// atomically. What was written before is synced, and the reader opened again.
+    ///
+    /// # Errors
+    /// Those of [`writer`](Self::writer) and [`Writer::pop_first`].
+    pub fn pop_first(&self, wait: &impl Wait) -> Result<Option<(Key, Bytes)>> {
+        let writer = self.writer()?;
+        let first = || {
+            let Some(reader) = self.reader_if_open() else { return Ok(None) };
+            let Some(entry) = reader.keys_in(KeyRange::all())?.next().transpose()? else { return Ok(None) };
+            Ok(reader.get_file(&entry.key)?.map(|record| (entry.key, record.body)))
         };
-        wait.wait(|| writer.pop(key, || self.open_again(), get))
+        wait.wait(|| writer.pop_first(|| self.open_again(), first))
+    }
+
+    /// The value that the reader has, without a wait: for what holds the writer.
+    fn stored(&self, key: &Key) -> pack::Result<Option<Bytes>> {
+        let Some(reader) = self.reader_if_open() else { return Ok(None) };
+        Ok(reader.get_file(key)?.map(|record| record.body))
+    }
+
+    fn reader_if_open(&self) -> Option<Arc<Pack>> {
+        read(&self.state).as_ref().map(|state| state.reader.clone())
     }
 
     /// Shows what others wrote; returns whether there was anything new.
@@ -330,6 +368,15 @@ mod tests {
         assert_eq!(session.reader(&Here).unwrap().len(), 1);
         assert_eq!(session.pop(&key, &Here).unwrap().unwrap(), &b"1"[..]);
         assert_eq!(session.value(&key, &Here).unwrap(), None);
+        assert_eq!(session.put_if_absent("", &key, b"2", &Here).unwrap(), None);
+        assert_eq!(session.put_if_absent("", &key, b"3", &Here).unwrap().unwrap(), &b"2"[..]);
+        let later = Key::bytes("b").unwrap();
+        session.writer().unwrap().put("", &later, &pack::Attributes::new(), b"4").unwrap();
+        for (expected, value) in [(key, b"2"), (later, b"4")] {
+            let (popped, body) = session.pop_first(&Here).unwrap().unwrap();
+            assert_eq!((popped, &body[..]), (expected, &value[..]));
+        }
+        assert_eq!(session.pop_first(&Here).unwrap(), None);
         session.close(&Here).unwrap();
         session.close(&Here).unwrap();
         assert!(session.is_closed() && matches!(session.reader(&Here), Err(Error::Closed)));

@@ -310,20 +310,81 @@ impl Writer {
         get: impl FnOnce() -> pack::Result<Option<Bytes>>,
     ) -> Result<Option<Bytes>> {
         self.exclusively(|writer| {
-            let value = match self.pending_change(key) {
-                PendingChange::Known(value) => value,
-                PendingChange::Unknown => get()?,
-                PendingChange::Stale => {
-                    self.renew(writer, open)?;
-                    get()?
-                }
-            };
+            let value = self.value_now(writer, key, open, get)?;
             if value.is_some() {
                 writer.delete(key)?;
                 self.recent().note(key, None);
             }
             Ok(value)
         })
+    }
+
+    /// Puts a record unless there is one with this key, atomically; returns the value of the one
+    /// that is there. `open` opens readers again, `get` asks them.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); those of `open` and `get`.
+    pub fn put_if_absent(
+        &self,
+        group: &str,
+        key: &Key,
+        body: &[u8],
+        open: impl FnOnce() -> pack::Result<()>,
+        get: impl FnOnce() -> pack::Result<Option<Bytes>>,
+    ) -> Result<Option<Bytes>> {
+        let present = self.exclusively(|writer| {
+            let value = self.value_now(writer, key, open, get)?;
+            if value.is_none() {
+                writer.put(group, key, &Attributes::new(), body)?;
+                self.recent().note(key, Some(body));
+            }
+            Ok(value)
+        })?;
+        if present.is_none() {
+            self.note_ids(std::iter::once(key));
+        }
+        Ok(present)
+    }
+
+    /// Deletes the record that readers give as the first, and returns its key and value,
+    /// atomically. `open` opens readers again, `first` asks them.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); those of `open` and `first`.
+    pub fn pop_first(
+        &self,
+        open: impl FnOnce() -> pack::Result<()>,
+        first: impl FnOnce() -> pack::Result<Option<(Key, Bytes)>>,
+    ) -> Result<Option<(Key, Bytes)>> {
+        self.exclusively(|writer| {
+            if self.has_news() {
+                self.renew(writer, open)?;
+            }
+            let found = first()?;
+            if let Some((key, _)) = &found {
+                writer.delete(key)?;
+                self.recent().note(key, None);
+            }
+            Ok(found)
+        })
+    }
+
+    /// The value of a key, for a change that depends on it.
+    fn value_now(
+        &self,
+        writer: &mut PackWriter,
+        key: &Key,
+        open: impl FnOnce() -> pack::Result<()>,
+        get: impl FnOnce() -> pack::Result<Option<Bytes>>,
+    ) -> pack::Result<Option<Bytes>> {
+        match self.pending_change(key) {
+            PendingChange::Known(value) => Ok(value),
+            PendingChange::Unknown => get(),
+            PendingChange::Stale => {
+                self.renew(writer, open)?;
+                get()
+            }
+        }
     }
 
     /// Makes changes that count together or not at all, and none of them where `go_on` returns

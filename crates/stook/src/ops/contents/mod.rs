@@ -50,7 +50,7 @@ pub use error::{Error, Feature, Result, Unsupported};
 pub use get::{Failure, Found, GetOptions, Getting, Missing, Piece, check_room};
 pub use list::{Detail, Entry, ListOptions, Listed, Listing};
 pub use load::{LoadEvents, LoadOptions, LoadReport, LoadWatch, OnLoaded, Part};
-pub use owned::{OwnedFiles, OwnedKeys, OwnedRows};
+pub use owned::{OwnedFiles, OwnedKeys, OwnedRows, count, is_equal};
 pub use packs::PackContents;
 pub use patterns::KeyPatterns;
 pub use ranges::read_ranges;

@@ -136,6 +136,51 @@ impl OwnedKeys {
     }
 }
 
+/// How many records of these kinds have a key in a range: for all records of all kinds without a
+/// look at anything, else by going through the keys. No more than a batch of them is in memory.
+///
+/// # Errors
+/// Those of [`OwnedKeys::next`]; [`Error::Interrupted`] where `go_on` returned `false`.
+pub fn count(pack: Arc<Pack>, range: KeyRange, kinds: Kinds, go_on: &mut dyn FnMut() -> bool) -> Result<u64> {
+    if range.is_all() && kinds == Kinds::ALL {
+        return Ok(pack.len());
+    }
+    let mut keys = OwnedKeys::of_pack(pack, range, kinds)?;
+    let mut counted = 0;
+    while keys.next()?.is_some() {
+        counted += 1;
+        if keys.batch.is_empty() && !go_on() {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(counted)
+}
+
+/// Whether two packs have the same keys with the same values, whatever their attributes and groups
+/// are. Both are gone through in the order of the keys, up to the first difference; no more than a
+/// few records of each are in memory.
+///
+/// # Errors
+/// Damage, and what else reading meets; [`Error::Interrupted`] where `go_on` returned `false`.
+pub fn is_equal(one: Arc<Pack>, other: Arc<Pack>, go_on: &mut dyn FnMut() -> bool) -> Result<bool> {
+    if one.len() != other.len() {
+        return Ok(false);
+    }
+    let by_key = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
+    let mut ours = OwnedRows::scan(one, Kinds::ALL, by_key.clone(), None)?;
+    let mut theirs = OwnedRows::scan(other, Kinds::ALL, by_key, None)?;
+    loop {
+        match (ours.next()?, theirs.next()?) {
+            (Some(one), Some(other)) if (one.head.key != other.head.key || one.body != other.body) => {
+                return Ok(false);
+            }
+            (Some(_), Some(_)) if go_on() => {}
+            (Some(_), Some(_)) => return Err(Error::Interrupted),
+            (one, other) => return Ok(one.is_none() && other.is_none()),
+        }
+    }
+}
+
 /// Live records of a pack, one after another.
 pub struct OwnedRows {
     cell: ScanCell,

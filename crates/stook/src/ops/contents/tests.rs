@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::archive::MemberKind;
 use crate::format::tar::write::{Head, end, padding};
+use crate::ops::directory::open_pack;
+use crate::ops::pack::{Making, open_writer};
 use crate::pack::format::attributes::{KIND, MODE, MTIME_NS, Name, Value};
 use crate::pack::{Attributes, FileKind, KeyRange, PackWriter, ScanOrder, Stop, WriterOptions};
 use crate::storage::{LocalStorage, LocalStorageOptions};
@@ -286,4 +288,29 @@ fn room_is_looked_for_before_anything_is_written() {
     let error = check_room(&Huge, place.path()).unwrap_err().to_string();
     assert!(error.contains("EB would be needed in") && error.contains("`--force`"), "{error}");
     check_room(&Huge, Path::new("/dev/null")).unwrap();
+}
+
+/// What a view of a mapping asks: how many keys there are of some, and whether two packs are equal.
+#[test]
+fn keys_are_counted_and_packs_compared_without_a_list_of_them() {
+    let place = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        let opened = open_pack(&place.path().join(name), pack::OpenOptions::default());
+        Arc::new(opened.unwrap())
+    };
+    pack(&place.path().join("one"));
+    pack(&place.path().join("same"));
+    pack(&place.path().join("other"));
+    let opened = open_writer(&place.path().join("other"), WriterOptions::default(), Making::Never);
+    let mut writer = opened.unwrap().writer;
+    writer.put("h", &Key::bytes("a").unwrap(), &Attributes::new(), b"alphA").unwrap();
+    writer.finish(true).unwrap();
+    let counted = |range, kinds| count(open("one"), range, kinds, &mut || true).unwrap();
+    let below = || KeyRange::prefix(Key::bytes("d/").unwrap().sort_form());
+    assert_eq!((counted(KeyRange::all(), pack::Kinds::ALL), counted(below(), pack::Kinds::ALL)), (7, 3));
+    assert_eq!((counted(KeyRange::all(), pack::Kinds::FILES), counted(below(), pack::Kinds::FILES)), (4, 2));
+    assert!(matches!(count(open("one"), below(), pack::Kinds::ALL, &mut || false), Err(Error::Interrupted)));
+    assert!(is_equal(open("one"), open("same"), &mut || true).unwrap());
+    assert!(!is_equal(open("one"), open("other"), &mut || true).unwrap());
+    assert!(matches!(is_equal(open("one"), open("same"), &mut || false), Err(Error::Interrupted)));
 }

@@ -1,6 +1,6 @@
 //! Small typed attributes of a record.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::bytes::{FieldCursor, put_leb128};
@@ -159,13 +159,7 @@ impl Name {
     /// # Errors
     /// What is wanted instead.
     pub fn typed(&self, given: Value) -> std::result::Result<Value, &'static str> {
-        let number = match given {
-            Value::U64(number) => Some(i128::from(number)),
-            Value::I64(number) => Some(i128::from(number)),
-            Value::U32(number) => Some(i128::from(number)),
-            Value::U8(number) => Some(i128::from(number)),
-            Value::Bytes(_) | Value::Text(_) => None,
-        };
+        let number = given.number();
         let (typed, wanted) = match (self, &given) {
             (Self::Id(KIND), Value::Text(text)) => {
                 (FileKind::from_name(text).map(|kind| Value::U8(kind.code())), KINDS)
@@ -214,6 +208,19 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// Type 6, at most 65,535 bytes.
     Text(String),
+}
+
+impl Value {
+    /// The number, if it is one.
+    fn number(&self) -> Option<i128> {
+        match *self {
+            Self::U64(number) => Some(number.into()),
+            Self::I64(number) => Some(number.into()),
+            Self::U32(number) => Some(number.into()),
+            Self::U8(number) => Some(number.into()),
+            Self::Bytes(_) | Self::Text(_) => None,
+        }
+    }
 }
 
 /// The attributes of a record, in the order in which they were given.
@@ -290,6 +297,19 @@ impl Attributes {
     /// The value of one.
     pub fn get(&self, name: &Name) -> Option<&Value> {
         self.0.iter().find(|(have, _)| have == name).map(|(_, value)| value)
+    }
+
+    /// Whether both have the same names with the same values, in whatever order and however numbers
+    /// are stored.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let plain = |all: &Self| -> BTreeMap<Name, (Option<i128>, Option<Value>)> {
+            let apart = |value: &Value| match value.number() {
+                Some(number) => (Some(number), None),
+                None => (None, Some(value.clone())),
+            };
+            all.iter().map(|(name, value)| (name.clone(), apart(value))).collect()
+        };
+        plain(self) == plain(other)
     }
 
     /// All of them.
@@ -643,6 +663,14 @@ mod tests {
                 assert!(fewer.0.len() < all.0.len());
             }
         }
+    }
+
+    #[test]
+    fn neither_order_nor_the_form_of_a_number_is_a_difference() {
+        let of = |pairs: [(u8, Value); 2]| Attributes(pairs.map(|(id, value)| (Name::Id(id), value)).into());
+        let one = of([(200, Value::U64(3)), (201, Value::Text("x".into()))]);
+        assert!(one.is_same(&of([(201, Value::Text("x".into())), (200, Value::U8(3))])));
+        assert!(!one.is_same(&of([(200, Value::U64(3)), (201, Value::Bytes(b"x".to_vec()))])));
     }
 
     #[test]
