@@ -3,7 +3,7 @@
 //! Byte strings come back as `str`, with surrogate escapes for bytes that are not UTF-8 as
 //! `os.fsdecode` does it, so that every key survives the round trip.
 
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 use stook::pack::{Key, KeyRange, KeyValue};
@@ -35,6 +35,26 @@ pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Key> {
         return from_python(&number);
     }
     Err(PyTypeError::new_err(format!("keys are str, bytes or int, not {}", object.get_type().name()?)))
+}
+
+/// The key of an object, or `None` of one that can be no key.
+pub(crate) fn if_any(object: &Bound<'_, PyAny>) -> PyResult<Option<Key>> {
+    let is_none = |error: &PyErr| {
+        let py = object.py();
+        error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py)
+    };
+    match from_python(object) {
+        Ok(key) => Ok(Some(key)),
+        Err(error) if is_none(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A key as packs give it back, and any other object as it is: what sets of keys are made of.
+#[pyfunction]
+#[pyo3(signature = (object, /))]
+pub(crate) fn as_key<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if_any(object)?.map_or_else(|| Ok(object.clone()), |key| to_python(object.py(), &key))
 }
 
 /// The key as a Python object.

@@ -31,11 +31,13 @@ mod _stook {
     #[pymodule_export]
     use super::copy::copy;
     #[pymodule_export]
+    use super::key::as_key;
+    #[pymodule_export]
     use super::memory::Buffer;
     #[pymodule_export]
     use super::pack::{
         archive::Archive, batch::Batch, file::RecordFile, follow::Follow, keys::Items, keys::Keys,
-        ordinals::Ordinals, pack::Pack, record::Record, scan::Scan, split::Split, stat::Stat,
+        ordinals::Ordinals, pack::Pack, record::Record, scan::Scan, split::Split, stat::Stat, view::View,
     };
     #[pymodule_export]
     use super::pack::{check::check, check::repair, tree::pack_tree, unpack::unpack};

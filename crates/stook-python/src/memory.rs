@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
+use crate::pack::record::Record;
+
 /// Copies of more bytes than this release the interpreter, which costs as much as copying some KiB.
 pub(crate) const RELEASE_MIN: usize = 8 << 10;
 
@@ -33,24 +35,67 @@ impl Buffer {
     fn __repr__(&self) -> String {
         format!("<stook.Buffer of {} bytes>", self.bytes.len())
     }
+}
 
+#[pymethods]
+impl Buffer {
     // SAFETY: Python calls this with a view to fill; it holds a reference to this object as long as
     // the view is used, and the bytes neither move nor change while the object lives.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        if view.is_null() {
-            return Err(PyBufferError::new_err("there is no view to fill"));
-        }
-        let bytes = &slf.get().bytes;
-        let (pointer, len) = (bytes.as_ptr().cast_mut().cast::<c_void>(), bytes.len() as ffi::Py_ssize_t);
-        // SAFETY: as above; the view is marked read-only.
-        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, len, 1, flags) } {
-            0 => Ok(()),
-            _ => Err(PyErr::fetch(slf.py())),
-        }
+        // SAFETY: as above.
+        unsafe { fill(slf.as_any(), &slf.get().bytes, view, flags) }
     }
 
     #[expect(clippy::unused_self, reason = "the buffer protocol asks for it; there is nothing to free")]
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}
+
+#[pymethods]
+impl Record {
+    // SAFETY: Python calls this with a view to fill; it holds a reference to this object as long as
+    // the view is used, and the bytes neither move nor change while the object lives.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: as above.
+        unsafe { fill(slf.as_any(), &slf.get().body, view, flags) }
+    }
+
+    #[expect(clippy::unused_self, reason = "the buffer protocol asks for it; there is nothing to free")]
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}
+
+/// Fills a view of bytes that an object holds.
+///
+/// # Safety
+/// The view is one that Python gave to be filled, and the bytes neither move nor change while the
+/// object lives.
+unsafe fn fill(
+    owner: &Bound<'_, PyAny>,
+    bytes: &[u8],
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    if view.is_null() {
+        return Err(PyBufferError::new_err("there is no view to fill"));
+    }
+    let (pointer, len) = (bytes.as_ptr().cast_mut().cast::<c_void>(), bytes.len() as ffi::Py_ssize_t);
+    // SAFETY: as promised; the view is marked read-only.
+    match unsafe { ffi::PyBuffer_FillInfo(view, owner.as_ptr(), pointer, len, 1, flags) } {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(owner.py())),
+    }
+}
+
+/// The bytes of an object with a buffer, to be held: those of `bytes` as they are, others copied.
+pub(crate) fn held(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    Ok(match Given::new(object)?.settled(object.py()) {
+        Settled::Bytes(bytes) => Bytes::from_owner(bytes),
+        Settled::Copied(bytes) => bytes.into(),
+    })
+}
+
+/// Whether an object has a buffer with these bytes.
+pub(crate) fn is_bytes(object: &Bound<'_, PyAny>, bytes: &[u8]) -> bool {
+    Given::new(object).is_ok_and(|given| given.as_slice() == bytes)
 }
 
 /// A memoryview of bytes that the library holds.

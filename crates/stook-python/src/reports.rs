@@ -74,3 +74,42 @@ macro_rules! context {
 }
 
 pub(crate) use context;
+
+/// Makes a context manager one of asyncio, too, which is left in a thread: what ends it may wait
+/// for the medium.
+macro_rules! async_context {
+    ($class:ident) => {
+        #[pymethods]
+        impl $class {
+            fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                let entered = slf.call_method0("__enter__")?;
+                slf.py().import("stook._aio")?.call_method1("given", (entered,))
+            }
+
+            #[pyo3(signature = (*exception))]
+            fn __aexit__<'py>(
+                slf: &Bound<'py, Self>,
+                exception: &Bound<'py, pyo3::types::PyTuple>,
+            ) -> PyResult<Bound<'py, PyAny>> {
+                slf.py().import("stook._aio")?.call_method1("left", (slf.getattr("__exit__")?, exception))
+            }
+        }
+    };
+}
+
+pub(crate) use async_context;
+
+/// Makes an iterator one of asyncio, too: what its `ready` gives comes at once, and everything
+/// else is waited for in a thread.
+macro_rules! async_iterator {
+    ($class:ident) => {
+        #[pymethods]
+        impl $class {
+            fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                slf.py().import("stook._aio")?.getattr("Coming")?.call1((slf,))
+            }
+        }
+    };
+}
+
+pub(crate) use async_iterator;

@@ -16,8 +16,10 @@ from stook import _stook
 PACKAGE = Path(__file__).parents[1] / "python" / "stook"
 #: Those of one module, in files that can be read.
 STUBS = [
-    PACKAGE / f"_stook{name}.pyi" for name in ("", "_archive", "_items", "_ops", "_sparse", "_stitch")
+    PACKAGE / f"_stook{name}.pyi" for name in ("", "_archive", "_items", "_mapping", "_ops", "_sparse", "_stitch")
 ]
+#: Classes of the stubs that are parts of others.
+PARTS = {"_PackMapping": "Pack"}
 
 Documented = Union[ast.ClassDef, ast.FunctionDef]
 
@@ -26,12 +28,13 @@ def documented(tree: ast.Module) -> list[tuple[str, Documented]]:
     """Classes, functions and public methods of the stubs by name; of overloads the first."""
     found: dict[str, Documented] = {}
     for node in tree.body:
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name not in PARTS:
             found[node.name] = node
         if isinstance(node, ast.ClassDef):
+            name = PARTS.get(node.name, node.name)
             for member in node.body:
                 if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
-                    found.setdefault(f"{node.name}.{member.name}", member)
+                    found.setdefault(f"{name}.{member.name}", member)
     return list(found.items())
 
 

@@ -202,7 +202,7 @@ def test_an_argument_that_is_no_str_is_refused_by_its_name(filled: Path) -> None
     [
         (5, TypeError, "a dict, or None, is wanted of the callable, not 5"),
         ({"mode": "x"}, ValueError, "the attribute mode is a number of 32 bits, not x"),
-        ({"label": 1.5}, TypeError, "attributes are int, str or bytes; label is float"),
+        ({"label": 1.5}, TypeError, "attributes are int, str or bytes; label is float: give str(value), or its bytes"),
     ],
 )
 def test_attributes_that_make_no_sense_are_refused_with_the_path(

@@ -129,7 +129,7 @@ def test_what_cannot_be_opened(servers: Servers, tmp_path: Path) -> None:
     with pytest.raises(stook.AddressError):
         stook.open("file://host/x")
     with pytest.raises(TypeError, match="unknown"):
-        stook.open(tmp_path / "x", unknown=1)
+        stook.open(tmp_path / "x", unknown=1)  # type: ignore[call-arg]
     ways: list[dict[str, Any]] = [{}, {"memory_bytes": 1 << 20}]
     for options in ways:
         with pytest.raises(IsADirectoryError) as raised:

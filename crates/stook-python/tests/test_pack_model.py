@@ -23,6 +23,11 @@ KEYS = st.one_of(
 VALUES = st.one_of(st.binary(max_size=40), st.integers(0, 300_000).map(lambda length: b"v" * length))
 
 
+def place_of(key: Key) -> tuple[bool, Union[bytes, int]]:
+    """What keys are sorted by: texts by their bytes, then numbers."""
+    return isinstance(key, int), key if isinstance(key, int) else key.encode()
+
+
 class PackMachine(RuleBasedStateMachine):
     """Does the same to a pack and to a dict."""
 
@@ -80,6 +85,34 @@ class PackMachine(RuleBasedStateMachine):
         assert key >= expected and key not in self.model
         self.model[key] = value
 
+    @rule(key=keys, value=st.binary(max_size=20))
+    def set_default(self, key: Key, value: bytes) -> None:
+        assert self.pack.setdefault(key, value) == self.model.setdefault(key, value)
+
+    @rule(key=keys, default=st.none() | st.binary(max_size=3))
+    def pop(self, key: Key, default: Union[bytes, None]) -> None:
+        assert self.pack.pop(key, default) == self.model.pop(key, default)
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def pop_item(self) -> None:
+        key, value = self.pack.popitem()
+        # The first of the keys, in the order in which packs have them.
+        assert key == min(self.model, key=place_of) and self.model.pop(key) == value
+
+    @rule(items=st.dictionaries(KEYS, st.binary(max_size=20), max_size=4))
+    def update_in_place(self, items: dict[Key, bytes]) -> None:
+        pack = self.pack
+        pack |= items
+        self.model |= items
+
+    @rule(kept=st.integers(0, 3))
+    def clear(self, kept: int) -> None:
+        # Now and then, so that packs become large, too.
+        if kept == 0:
+            self.pack.clear()
+            self.model.clear()
+
     @rule()
     def sync(self) -> None:
         self.pack.sync()
@@ -114,6 +147,23 @@ class PackMachine(RuleBasedStateMachine):
         assert dict(self.pack.items()) == self.model
         assert {record.key: bytes(record) for record in self.pack.scan()} == self.model
         assert set(self.pack) == set(self.model)
+
+    @rule(others=st.sets(KEYS, max_size=5), prefix=st.sampled_from(["", "a", "x", "none"]))
+    def views_are_those_of_the_dict(self, others: set[Key], prefix: str) -> None:
+        keys, items, model = self.pack.keys(), self.pack.items(), self.model
+        assert (len(keys), list(keys)) == (len(model), sorted(model, key=place_of))
+        assert (keys & others, keys | others) == (model.keys() & others, model.keys() | others)
+        assert (keys - others, others - keys, keys ^ others) == (model.keys() - others, others - model.keys(), model.keys() ^ others)
+        assert (keys <= others, keys >= others, keys == others) == (model.keys() <= others, model.keys() >= others, model.keys() == others)
+        assert items == model.items() and list(self.pack.values()) == [model[key] for key in keys]
+        below = [key for key in model if isinstance(key, str) and key.startswith(prefix)]
+        assert len(self.pack.keys(prefix=prefix)) == len(below) and self.pack.keys(prefix=prefix) == set(below)
+
+    @rule(key=keys)
+    def it_is_equal_to_the_same_and_to_nothing_else(self, key: Key) -> None:
+        assert self.pack == self.model
+        other = {**self.model, key: self.model.get(key, b"") + b"!"}
+        assert self.pack != other and other != self.pack
 
     @invariant()
     def the_past_does_not_change(self) -> None:

@@ -247,7 +247,7 @@ def test_a_closed_pack_says_so(filled: Path) -> None:
 
 def test_scans_and_keys_outlive_their_pack(filled: Path) -> None:
     pack = stook.Pack(filled)
-    scan, keys, record = pack.scan(order="key"), pack.keys(), pack.record("a")
+    scan, keys, record = pack.scan(order="key"), iter(pack.keys()), pack.record("a")
     pack.close()
     del pack
     gc.collect()

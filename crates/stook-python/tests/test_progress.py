@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
+import io
+import re
 import sys
 import tarfile
 import threading
@@ -20,6 +24,7 @@ LONG: dict[str, Callable[[Any], object]] = {
     "unpack": lambda progress: stook.unpack("filled.stook", "out", overwrite="always", progress=progress),
     "copy": lambda progress: stook.copy("tree", "copied", progress=progress),
     "verify": lambda progress: stook.verify("tree", against="same", progress=progress),
+    "repair of a copy": lambda progress: repaired(progress),
     "tar": lambda progress: stook.unpack("filled.stook", tar="out.tar", progress=progress),
     "index": lambda progress: stook.Archive(tar(), progress=progress),
     "load": lambda progress: stook.Archive(tar()).load(progress=progress),
@@ -32,6 +37,9 @@ LONG: dict[str, Callable[[Any], object]] = {
     "file put": lambda progress: writing(lambda pack: pack.put_file("b", "data", progress=progress)),
     "plan": lambda progress: writing(lambda pack: pack.compact(dry_run=True, progress=progress)),
     "get_many": lambda progress: stook.Pack("filled.stook").get_many(["a", "b"], progress=progress),
+    "records": lambda progress: stook.Pack("filled.stook").records(["a", "b"], progress=progress),
+    "numbers": lambda progress: stook.Pack("filled.stook").get_many_at([1, 0], progress=progress),
+    "clear": lambda progress: writing(lambda pack: pack.clear(progress=progress)),
     "mapped": lambda progress: stook.Pack("filled.stook", map=True).get_many(["a"], progress=progress),
     "scan": lambda progress: list(stook.Pack("filled.stook").scan(progress=progress)),
     "items": lambda progress: list(stook.Pack("filled.stook").items(progress=progress)),
@@ -48,6 +56,12 @@ LONG: dict[str, Callable[[Any], object]] = {
     "layout": lambda progress: stook.stitch.tar("tree").save("out", progress=progress),
     "shards": lambda progress: stook.stitch.wds("tree").write("out", force=True, progress=progress),
 }
+
+
+def repaired(progress: Any) -> None:
+    stook.copy("tree", "listed", lists="sha256", overwrite="always")
+    Path("listed/file").write_bytes(b"bile")
+    stook.repair_copy("tree", "listed", progress=progress)
 
 
 def tar() -> str:
@@ -220,9 +234,97 @@ def test_a_bar_shows_measure_total_and_the_rest(capsys: pytest.CaptureFixture[st
     assert "3.00kB" in shown and "4 entries" in shown and "500/1.00k" in shown, shown
 
 
-def test_without_tqdm_a_bar_shows_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_that_takes_a_callable_is_tried_here() -> None:
+    """Whatever has an argument ``progress`` is among those of this file."""
+    found = set()
+    for name in stook.__all__:
+        thing = getattr(stook, name)
+        parts = [(name, thing)]
+        if inspect.isclass(thing):
+            parts = [(f"{name}.{part}", getattr(thing, part)) for part in dir(thing) if not part.startswith("_")]
+        found |= {where for where, what in parts if "progress" in signature_of(what)}
+    source = inspect.getsource(sys.modules[__name__])
+    missing = {where for where in found if not re.search(rf"\b{where.rpartition('.')[2]}\(", source)}
+    assert found > {"bench", "copy", "Pack.clear", "Pack.records", "Archive.load", "VirtualFile.write"}
+    assert not missing, missing
+
+
+def signature_of(thing: object) -> str:
+    try:
+        return str(inspect.signature(thing))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def no_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    report = _progress.callback(True, "seconds")
-    assert report is not None
-    report(1.5)
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("progress", [None, False])
+def test_nothing_is_written_that_was_not_asked_for(
+    name: str, progress: Any, no_tqdm: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    LONG[name](progress)
+    gc.collect()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_runs_long_is_described_in_plain_text(no_tqdm: None, capfd: pytest.CaptureFixture[str]) -> None:
+    shown = {"scan": "20 B, 3 records, ", "copy": "4 B of 4 B, 100 %, 1 files, ", "clear": "3 records of 3 records, 100 %, "}
+    for name, described in shown.items():
+        LONG[name](True)
+        gc.collect()
+        out, errors = capfd.readouterr()
+        assert out == "" and re.fullmatch(rf"{described}[0-9.]+ s\n", errors), (name, errors)
+
+
+def test_text_has_measure_total_share_and_rate(
+    no_tqdm: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    report = _progress.bar("files", "bytes", "total")
     assert capsys.readouterr().err == ""
+    report(1, 500, 0)
+    now += 9
+    report(2, 1_000_000, 4_000_000)
+    assert capsys.readouterr().err == "", "so soon nothing is said"
+    now += 1
+    report(1000, 2_000_000, 4_000_000)
+    assert capsys.readouterr().err == "2.0 MB of 4.0 MB, 50 %, 1,000 files, 200.0 kB/s, 10.0 s\n"
+    del report
+    assert capsys.readouterr().err == "", "it was said"
+
+
+def test_on_a_terminal_one_line_is_written_anew(no_tqdm: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    report = _progress.bar("records")
+    now += 1
+    report(1_000_000)
+    report(1_000_001)
+    now += 1
+    report(5)
+    del report
+    assert terminal.getvalue() == "\r1,000,000 records, 1.0 s\r5 records, 2.0 s        \r5 records, 2.0 s\n"
+
+
+def test_text_goes_nowhere_where_there_is_no_stderr(no_tqdm: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    report = _progress.bar("seconds")
+    report(1.5)
+    del report
+    closed = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", closed)
+    report = _progress.bar("seconds")
+    report(1.5)
+    closed.close()
+    del report

@@ -72,6 +72,13 @@ def test_what_is_not_there_is_a_key_error(images: Path) -> None:
         stook.torch.PackDataset("none.stook")
 
 
+def test_an_option_with_which_a_pack_is_not_only_read_is_refused(images: Path) -> None:
+    with pytest.raises(TypeError, match="argument 'acess': a data set only reads; .*; did you mean 'access'"):
+        stook.torch.PackDataset(images, acess="direct")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="argument 'durability': a data set only reads"):
+        stook.torch.PackDataset(images, durability="put")  # type: ignore[call-arg]
+
+
 def test_the_example_runs() -> None:
     example = Path(__file__).parents[3] / "examples" / "images_to_dataloader.py"
     reported = subprocess.run([sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True)

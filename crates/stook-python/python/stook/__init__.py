@@ -10,7 +10,7 @@ bytes with gaps in memory.
 """
 
 import warnings as _warnings
-from collections.abc import Mapping as _Mapping
+from collections.abc import Mapping as _Mapping, MutableMapping as _MutableMapping
 
 from ._errors import (
     AddressError, ClosedError, DamagedError, DamageWarning, DiffersError, Error, ExistsError,
@@ -40,6 +40,7 @@ from ._typing import (
     Access, Attribute, CopyDurability, Durability, HashName, Key, Kinds, MhlHashName, Mode, OnDamage,
     Overwrite, ScanOrder, StudyName, Workload,
 )
+from ._views import ItemsView, KeysView, ValuesView
 from ._virtual import Shards, VirtualFile
 
 __all__ = [
@@ -48,7 +49,7 @@ __all__ = [
     "copy", "CopyDestination", "CopyDurability", "CopyItem", "CopyReport",
     "DamagedError", "DamageWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
-    "ForkedError", "HashName", "Identity", "InvalidError", "Items", "Key", "Keys", "Kinds", "LimitError",
+    "ForkedError", "HashName", "Identity", "InvalidError", "Items", "ItemsView", "Key", "Keys", "KeysView", "Kinds", "LimitError",
     "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError", "MhlHashName",
     "Mismatch", "Mode", "mount", "Mount", "MountStatus", "MoveReport",
     "NoSuchStateError", "NotAPackError", "NotHeldError", "OnDamage", "open", "Ordinals", "OutOfBoundsError",
@@ -58,14 +59,20 @@ __all__ = [
     "repair", "repair_copy", "RepairedCopies", "RepairedCopy", "RepairReport", "Scan", "ScanOrder", "SegmentInfo", "serve", "Server", "Shards", "ShortReadError",
     "SourceChangedError", "SparseBuffer", "SparseCounters", "SparseFile", "SparseStatistics",
     "SparseStore", "Split", "Stat", "stitch", "StitchMember", "StoppedError", "study", "StudyName", "StudyResult", "TornTail",
-    "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "VerifiedTree", "verify",
+    "unpack", "UnpackReport", "Unreadable", "UnsupportedError", "ValuesView", "VerifiedTree", "verify",
     "verify_range", "VerifyItem", "VerifyReport", "VirtualFile", "Workload",
 ]
 
 __version__ = _VERSION
 
-_Mapping.register(Pack)
+_MutableMapping.register(Pack)
 _Mapping.register(SparseStore)
+
+# What is public is called by the names by which it is imported, in messages and pickles, too.
+for _name in __all__:
+    if str(getattr(globals()[_name], "__module__", "")).startswith(("stook._", "_stook")):
+        globals()[_name].__module__ = __name__
+del _name
 
 if _DEBUG:
     _warnings.warn(

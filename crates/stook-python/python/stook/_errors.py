@@ -1,7 +1,5 @@
 """What can go wrong. Each exception is one of the standard library, too."""
 
-from __future__ import annotations
-
 from typing import Optional, Union
 
 

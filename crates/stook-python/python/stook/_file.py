@@ -13,14 +13,15 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from stook._errors import ClosedError, InvalidError, OutOfBoundsError
+from stook._options import check_sparse_file
 from stook._progress import callback
 from stook._sparse import Identity, SparseStatistics
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from typing_extensions import Buffer, Unpack
 
     from stook._stook import Archive, Pack, RecordFile, SparseFile
-    from stook._typing import Address, Key, Progress, Ranges
+    from stook._typing import Address, Key, Progress, Ranges, SparseFileOptions
 
 #: What `peek` shows, which is what lines are looked for in.
 _PEEK_BYTES = 8192
@@ -348,7 +349,7 @@ def _renew_locks() -> None:
 os.register_at_fork(after_in_child=_renew_locks)
 
 
-def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A001
+def open(address: Address, mode: str = "rb", **options: Unpack[SparseFileOptions]) -> File:  # noqa: A001
     """Opens a file or an object for reading, through a cache where it is remote.
 
     Args:
@@ -364,6 +365,7 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
 
     Raises:
         InvalidError: Another mode, or an empty path.
+        TypeError: An option that there is not; the message has the one that was probably meant.
         IsADirectoryError: The path, or the record, is a directory.
         OSError: As for :class:`SparseFile`.
 
@@ -382,7 +384,8 @@ def open(address: Address, mode: str = "rb", **options: Any) -> File:  # noqa: A
         raise InvalidError(f"the mode is 'rb', not {mode!r}: nothing can be written")
     # Refused here, by the name that it has here.
     path_argument("address", address)
-    given = {name: value for name, value in options.items() if value is not None}
+    check_sparse_file(options)
+    given: Any = {name: value for name, value in options.items() if value is not None}
     path = local_path(address) if isinstance(address, str) else address
     if path == address and isinstance(address, str) and ".stook//" in address:
         if not given:

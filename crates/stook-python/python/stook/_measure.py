@@ -1,7 +1,5 @@
 """Measurements by the command-line tool: nothing of Python is in the figures."""
 
-from __future__ import annotations
-
 import html
 import json
 import math
@@ -13,16 +11,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union, get_args
+from typing import Any, Callable, Optional, Union, get_args
 
 from ._errors import Error, InvalidError
+from ._html import Report
 from ._progress import callback
 from ._stook import path_argument
-from ._typing import StudyName
+from ._typing import StudyName, TimeProgress, Workload
 from .__main__ import find_binary
-
-if TYPE_CHECKING:
-    from ._typing import TimeProgress, Workload
 
 
 class MeasurementError(Error, RuntimeError):
@@ -30,7 +26,7 @@ class MeasurementError(Error, RuntimeError):
 
 
 @dataclass(frozen=True)
-class Figures:
+class Figures(Report):
     """Rates and latencies of a cell.
 
     Attributes:
@@ -49,7 +45,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Report):
     """One combination of what was asked for, and what was found.
 
     Attributes:

@@ -1,7 +1,6 @@
 """Trees for other programs: mounted, or over HTTP, by the command-line tool in its own process."""
 
-from __future__ import annotations
-
+import html
 import ipaddress
 import json
 import operator
@@ -19,6 +18,7 @@ from types import TracebackType
 from typing import Any, Optional, TypeVar, Union
 
 from ._errors import ClosedError, Error, InvalidError
+from ._html import Report
 from ._running import Refused, Running
 from ._stook import DiskCache, local_path, path_argument, shown_in
 from .__main__ import find_binary
@@ -45,7 +45,7 @@ class PresentError(Error, OSError):
 
 
 @dataclass(frozen=True)
-class MountStatus:
+class MountStatus(Report):
     """What a mount did so far.
 
     Attributes:
@@ -216,7 +216,8 @@ class Server(_Present):
         return f"<stook.Server {'closed' if self.closed else 'at'} {self.url}>"
 
     def _repr_html_(self) -> str:
-        return f'<a href="{self.url}">{self.url}</a>'
+        shown = html.escape(self.url)
+        return f'<a href="{shown}">{shown}</a>'
 
 
 def _wanted(name: str, what: str, given: object) -> TypeError:

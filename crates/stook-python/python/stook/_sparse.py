@@ -1,13 +1,13 @@
 """Reports about sparse files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Optional
 
+from ._html import Report
+
 
 @dataclass(frozen=True)
-class Extent:
+class Extent(Report):
     """Bytes that are held without a gap."""
 
     #: The first position.
@@ -21,7 +21,7 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class SparseCounters:
+class SparseCounters(Report):
     """What was done to a sparse buffer since it was made; kept in its serialised form.
 
     Times are nanoseconds since 1970, by a clock that moves a few hundred times a second. Operations
@@ -52,7 +52,7 @@ class SparseCounters:
 
 
 @dataclass(frozen=True)
-class SparseStatistics:
+class SparseStatistics(Report):
     """What was asked of a sparse file, and what it fetched."""
 
     #: Reads.
@@ -95,7 +95,7 @@ class SparseStatistics:
 
 
 @dataclass(frozen=True)
-class DiskStatistics:
+class DiskStatistics(Report):
     """What was done with a cache on disk, in this process."""
 
     #: Bytes that were read and verified.
@@ -120,7 +120,7 @@ class DiskStatistics:
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(Report):
     """What distinguishes one state of a file or an object from another, as far as it is known."""
 
     #: Its length, in bytes.

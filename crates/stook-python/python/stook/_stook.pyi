@@ -1,5 +1,5 @@
 # The types of the native half. The documentation is copied from it by `scripts/python stubs`.
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import PosixPath
 from types import TracebackType
@@ -11,6 +11,8 @@ from ._errors import DamagedError
 from ._file import File
 from ._stook_archive import *
 from ._stook_items import *
+from ._stook_mapping import *
+from ._stook_mapping import _PackMapping
 from ._stook_ops import *
 from ._stook_sparse import *
 from ._stook_stitch import *
@@ -38,13 +40,15 @@ SETTLING_MAX: Final[int]
 _Default = TypeVar("_Default")
 
 @final
-class Pack:
+class Pack(_PackMapping):
     """Many records in a few large files: read by key or from end to end, changed in place, safe
     against crashes.
 
-    A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows
-    the state that it had then; one opened to write shows what it wrote. Any number of threads may
-    use it; others may read it meanwhile, in other processes, too, but only one may write.
+    A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`, with all methods of one, and
+    equal to any mapping with the same content; so it is not hashable, as a dict is not. A pack
+    opened to read shows the state that it had then; one opened to write shows what it wrote. Any
+    number of threads may use it; others may read it meanwhile, in other processes, too, but only
+    one may write.
 
     Args:
         path: The directory of the pack.
@@ -123,36 +127,8 @@ class Pack:
         """Closes the pack. What was put is safe when this returns. Closing twice does nothing."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
-    def __getitem__(self, key: Key, /) -> bytes: ...
-    def __setitem__(self, key: Key, value: AnyBuffer, /) -> None: ...
-    def __delitem__(self, key: Key, /) -> None: ...
-    def __contains__(self, key: Key, /) -> bool: ...
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Keys: ...
-    @overload
-    def get(self, key: Key) -> Union[bytes, None]:
-        """Gets a value.
-
-        Args:
-            key: The key.
-            default: What is given when there is no such record.
-
-        Returns:
-            The value, verified.
-
-        Raises:
-            stook.DamagedError: The record is not what was written.
-
-        Examples:
-            >>> import stook
-            >>> pack = stook.Pack("data.stook", "a")
-            >>> pack["a"] = b"1"
-            >>> pack.get("a"), pack.get("b"), pack.get("b", b"")
-            (b'1', None, b'')
-            >>> pack.close()
-        """
-    @overload
-    def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
     @overload
     def get_many(self, keys: Iterable[Key], *, progress: Progress = None) -> list[Union[bytes, None]]:
         """Gets many values at once: reads are planned together and many are under way at a time.
@@ -201,11 +177,12 @@ class Pack:
         Raises:
             stook.DamagedError: The record is not what was written.
         """
-    def records(self, keys: Iterable[Key]) -> list[Union[Record, None]]:
+    def records(self, keys: Iterable[Key], *, progress: Progress = None) -> list[Union[Record, None]]:
         """Gets many records at once, as `get_many` does with values.
 
         Args:
             keys: The keys, in any order.
+            progress: As for `get_many`.
 
         Returns:
             For each key the record, or ``None``.
@@ -289,46 +266,6 @@ class Pack:
             >>> pack.listdir("a")
             [<stook.Stat 'a/1': file of 1 bytes>, <stook.Stat 'a/b': directory of 0 bytes>]
             >>> pack.close()
-        """
-    def keys(
-        self,
-        *,
-        prefix: Union[str, bytes, None] = None,
-        start: Union[Key, None] = None,
-        end: Union[Key, None] = None,
-        kinds: Kinds = "all",
-    ) -> Keys:
-        """Goes through keys in order, byte strings first, then ids.
-
-        Args:
-            prefix: Only keys that begin with this.
-            start: Only keys from this one on.
-            end: Only keys before this one.
-            kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index
-                alone, others read the heads of records.
-
-        Returns:
-            An iterator over keys.
-        """
-    def items(self, *, kinds: Kinds = "file", progress: Progress = None) -> Items[tuple[Union[str, int], bytes]]:
-        """Goes through keys and values in the order of the keys.
-
-        Args:
-            kinds: Only records of these kinds, as for `scan`: files.
-            progress: As for `scan`.
-
-        Returns:
-            An iterator over pairs.
-        """
-    def values(self, *, kinds: Kinds = "file", progress: Progress = None) -> Items[bytes]:
-        """Goes through values in the order of the keys.
-
-        Args:
-            kinds: Only records of these kinds, as for `scan`: files.
-            progress: As for `scan`.
-
-        Returns:
-            An iterator over values.
         """
     def scan(
         self,
@@ -451,13 +388,14 @@ class Pack:
             stook.InvalidError: The numbers are of another state of the pack.
         """
     def get_many_at(
-        self, numbers: Iterable[SupportsIndex], ordinals: Union[Ordinals, None] = None
+        self, numbers: Iterable[SupportsIndex], ordinals: Union[Ordinals, None] = None, *, progress: Progress = None
     ) -> list[Record]:
         """Gets the records with many numbers: reads are under way at a time.
 
         Args:
             numbers: Numbers as for `at`: a list, an array, anything that gives ints.
             ordinals: As for `at`.
+            progress: As for `get_many`.
 
         Returns:
             The records in the order of the numbers.
@@ -673,36 +611,6 @@ class Pack:
             1
             ['c']
             ['b/1']
-        """
-    @overload
-    def pop(self, key: Key) -> bytes:
-        """Deletes a record and gives its value.
-
-        Args:
-            key: The key.
-            default: What is returned if there is none; without it that is a ``KeyError``.
-
-        Returns:
-            The value that it had.
-        """
-    @overload
-    def pop(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
-    def update(
-        self,
-        records: Union[
-            Mapping[str, AnyBuffer], Mapping[bytes, AnyBuffer], Mapping[int, AnyBuffer], Iterable[tuple[Key, AnyBuffer]]
-        ],
-        *,
-        group: str = "",
-        progress: SimpleProgress = None,
-    ) -> None:
-        """Puts many records.
-
-        Args:
-            records: A mapping, or pairs of keys and values.
-            group: The group to put them into.
-            progress: Called now and then with the records so far; what it raises ends it. ``True``
-                shows a bar with tqdm.
         """
     def batch(self, *, group: str = "") -> Batch:
         """Puts and deletions that count together or not at all, whatever happens.

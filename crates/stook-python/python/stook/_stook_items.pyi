@@ -1,13 +1,14 @@
 # The types of what packs and archives hand out, and of batches. The documentation is copied from it
 # by `scripts/python stubs`.
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Literal, TypeVar, Union, final
 
 from typing_extensions import Self
 
 from ._errors import DamagedError
-from ._typing import AnyBuffer, Attribute, Attributes, Key
+from ._stook import Pack
+from ._typing import AnyBuffer, Attribute, Attributes, Key, Progress
 
 @final
 class Buffer:
@@ -22,7 +23,10 @@ class Buffer:
 
 @final
 class Batch:
-    """Puts and deletions that count together or not at all; made by `Pack.batch`."""
+    """Puts and deletions that count together or not at all; made by `Pack.batch`.
+
+    ``batch[key] = value`` puts, and ``del batch[key]`` deletes, if there is such a record then.
+    """
     def put(self, key: Key, value: AnyBuffer, *, attributes: Union[Attributes, None] = None) -> None:
         """Puts a record when the batch is committed.
 
@@ -39,13 +43,21 @@ class Batch:
         """
     def commit(self) -> None:
         """Writes all of it. The end of a ``with`` statement does so by itself."""
+    def __setitem__(self, key: Key, value: AnyBuffer, /) -> None: ...
+    def __delitem__(self, key: Key, /) -> None: ...
     def __len__(self) -> int: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exception: Union[type[BaseException], BaseException, TracebackType, None]) -> None: ...
 
 @final
 class Record:
     """A record of a pack. Everything it shows was verified.
+
+    ``memoryview(record)``, ``bytes(record)`` and ``numpy.frombuffer(record, ...)`` give the value;
+    none but ``bytes`` copies. Records are equal if keys, values and attributes are, wherever and
+    whenever they were put. They can be pickled, by protocol 5 without a copy of the value.
 
     Records of a scan share memory: one that is kept keeps up to a quarter of a MiB around it.
     """
@@ -80,12 +92,37 @@ class Record:
         """Where in the segment, in bytes."""
     def __len__(self) -> int: ...
     def __bytes__(self) -> bytes: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __release_buffer__(self, view: memoryview, /) -> None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
-class Keys:
+class View:
+    """The records of a pack with keys in a range, of some kinds, as they are when it is asked."""
+    @property
+    def pack(self) -> Pack:
+        """The pack."""
+    def keys(self) -> Keys:
+        """Goes through the keys."""
+    def items(self, progress: Progress = None) -> Items[tuple[Union[str, int], bytes]]:
+        """Goes through keys and values."""
+    def values(self, progress: Progress = None) -> Items[bytes]:
+        """Goes through values."""
+    def count(self) -> int:
+        """How many there are: from the index, and where kinds matter by the heads of records."""
+    def has(self, key: object) -> bool:
+        """Whether a key is among them; what can be no key is not."""
+    def has_item(self, key: object, value: object) -> bool:
+        """Whether a key is among them that has this value."""
+
+@final
+class Keys(Iterator[Union[str, int]]):
     """The keys of a pack or an archive in order, byte strings first, then ids."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Union[str, int]: ...
+    def __aiter__(self) -> AsyncIterator[Union[str, int]]: ...
 
 _Item = TypeVar("_Item", covariant=True)
 
@@ -96,18 +133,21 @@ class Items(Iterator[_Item]):
     """
     def __iter__(self) -> Self: ...
     def __next__(self) -> _Item: ...
+    def __aiter__(self) -> AsyncIterator[_Item]: ...
 
 @final
-class Follow:
+class Follow(Iterator[Record]):
     """Records that are put into a pack from now on, each as a `Record`."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Record: ...
+    def __aiter__(self) -> AsyncIterator[Record]: ...
 
 @final
-class Scan:
+class Scan(Iterator[Record]):
     """Live records of a pack, one after another, each as a `Record`."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Record: ...
+    def __aiter__(self) -> AsyncIterator[Record]: ...
     def cursor(self) -> str:
         """Where it is: a text with which `Pack.scan(cursor=...)` continues after the last record,
         in another process too, as long as the pack has this generation.

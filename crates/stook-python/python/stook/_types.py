@@ -1,16 +1,15 @@
 """Reports of methods: frozen dataclasses with units in their names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional, Union
 
 from ._errors import DamagedError
+from ._html import Report
 
 
 @dataclass(frozen=True)
-class SegmentInfo:
+class SegmentInfo(Report):
     """What is known of a segment without reading its records."""
 
     id: int
@@ -25,7 +24,7 @@ class SegmentInfo:
 
 
 @dataclass(frozen=True)
-class TornTail:
+class TornTail(Report):
     """What a writer had not made durable when it died: this many bytes at the end of a segment."""
 
     segment: int
@@ -34,7 +33,7 @@ class TornTail:
 
 
 @dataclass(frozen=True)
-class PackInfo:
+class PackInfo(Report):
     """What is known of a pack without reading its records.
 
     Attributes:
@@ -77,7 +76,7 @@ class PackInfo:
 
 
 @dataclass(frozen=True)
-class ArchiveInfo:
+class ArchiveInfo(Report):
     """What is known of an archive without reading its members. Of members with one key the last
     counts.
 
@@ -117,7 +116,7 @@ class ArchiveInfo:
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(Report):
     """What a check found.
 
     Attributes:
@@ -145,7 +144,7 @@ class CheckReport:
 
 
 @dataclass(frozen=True)
-class Quarantined:
+class Quarantined(Report):
     """Bytes of a pack that are no whole record, or a hard link of a file that is lost, and where
     a copy of them is.
 
@@ -163,7 +162,7 @@ class Quarantined:
 
 
 @dataclass(frozen=True)
-class RepairReport:
+class RepairReport(Report):
     """What a repair saved.
 
     Attributes:
@@ -186,7 +185,7 @@ class RepairReport:
 
 
 @dataclass(frozen=True)
-class CompactReport:
+class CompactReport(Report):
     """What a compaction did, or with ``dry_run`` would do.
 
     Attributes:
@@ -217,7 +216,7 @@ class CompactReport:
 
 
 @dataclass(frozen=True)
-class DeleteReport:
+class DeleteReport(Report):
     """What a deletion of many records did, or with ``dry_run`` would do.
 
     Attributes:
@@ -241,7 +240,7 @@ class DeleteReport:
 
 
 @dataclass(frozen=True)
-class Failure:
+class Failure(Report):
     """What could not be packed, unpacked or read, and why."""
 
     key: Union[str, int]
@@ -249,7 +248,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class StitchMember:
+class StitchMember(Report):
     """A member of a stitched file.
 
     Attributes:
@@ -266,7 +265,7 @@ class StitchMember:
 
 
 @dataclass(frozen=True)
-class LoadReport:
+class LoadReport(Report):
     """What was read of an archive.
 
     Attributes:
@@ -288,7 +287,7 @@ class LoadReport:
 
 
 @dataclass(frozen=True)
-class MoveReport:
+class MoveReport(Report):
     """What was removed from trees, because the pack holds the same.
 
     Attributes:
@@ -306,7 +305,7 @@ class MoveReport:
 
 
 @dataclass(frozen=True)
-class PackTreeReport:
+class PackTreeReport(Report):
     """What packing did, or with ``dry_run`` would do.
 
     Attributes:
@@ -354,7 +353,7 @@ class PackTreeReport:
 
 
 @dataclass(frozen=True)
-class CopyItem:
+class CopyItem(Report):
     """What became of a path in one destination.
 
     Attributes:
@@ -379,7 +378,7 @@ class CopyItem:
 
 
 @dataclass(frozen=True)
-class CopyDestination:
+class CopyDestination(Report):
     """What became of one destination.
 
     Attributes:
@@ -456,7 +455,7 @@ class CopyDestination:
 
 
 @dataclass(frozen=True)
-class CopyReport:
+class CopyReport(Report):
     """What copying did, or with ``dry_run`` would do.
 
     Attributes:
@@ -489,7 +488,7 @@ class CopyReport:
 
 
 @dataclass(frozen=True)
-class VerifyItem:
+class VerifyItem(Report):
     """What was found of a path.
 
     Attributes:
@@ -511,7 +510,7 @@ class VerifyItem:
 
 
 @dataclass(frozen=True)
-class Mismatch:
+class Mismatch(Report):
     """A path that is not as it should be.
 
     Attributes:
@@ -539,7 +538,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class Unreadable(Report):
     """A path that could not be read.
 
     Attributes:
@@ -556,7 +555,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True)
-class VerifiedTree:
+class VerifiedTree(Report):
     """What was found of a tree. Every path counts once.
 
     Attributes:
@@ -592,7 +591,7 @@ class VerifiedTree:
 
 
 @dataclass(frozen=True)
-class ReadList:
+class ReadList(Report):
     """A list of checksums that was read.
 
     Attributes:
@@ -617,7 +616,7 @@ class ReadList:
 
 
 @dataclass(frozen=True)
-class MadeList:
+class MadeList(Report):
     """A list of checksums that was made.
 
     Attributes:
@@ -634,7 +633,7 @@ class MadeList:
 
 
 @dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(Report):
     """What verifying found.
 
     Attributes:
@@ -665,7 +664,7 @@ class VerifyReport:
 
 
 @dataclass(frozen=True)
-class UnpackReport:
+class UnpackReport(Report):
     """What unpacking did.
 
     Attributes:
@@ -704,7 +703,7 @@ class UnpackReport:
 
 
 @dataclass(frozen=True)
-class RangeReport:
+class RangeReport(Report):
     """What verifying a part of a file found.
 
     Attributes:
@@ -734,7 +733,7 @@ class RangeReport:
 
 
 @dataclass(frozen=True)
-class RepairedCopy:
+class RepairedCopy(Report):
     """What was repaired of a destination.
 
     Attributes:
@@ -757,7 +756,7 @@ class RepairedCopy:
 
 
 @dataclass(frozen=True)
-class RepairedCopies:
+class RepairedCopies(Report):
     """What was repaired.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Callable, Literal, Protocol, SupportsIndex, TypedDict, Union
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 # Numbers of other libraries have an index: numpy's, for one.
 Key = Union[str, bytes, int, SupportsIndex]
 Attribute = Union[int, str, bytes]
-Attributes = Union[Mapping[str, Attribute], Mapping[int, Attribute], Mapping[Union[str, int], Attribute]]
+# Also integers of other libraries, which come back as `int`.
+_Given = Union[Attribute, SupportsIndex]
+Attributes = Union[Mapping[str, _Given], Mapping[int, _Given], Mapping[Union[str, int], _Given]]
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Address = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Ranges = Iterable["tuple[int, int]"]
@@ -58,6 +61,41 @@ class SparseFileOptions(TypedDict, total=False):
     whole_file: Union[bool, None]
     settings: Union[dict[str, str], None]
     headers: Union[dict[str, str], None]
+
+
+class PackReadOptions(TypedDict, total=False):
+    """Options of :class:`stook.Pack`, which documents them, where it is only read."""
+
+    map: bool
+    access: Access
+    at: Union[datetime, str, float, int, None]
+    generation: Union[int, None]
+
+
+class FileSystemOptions(TypedDict, total=False):
+    """Options that every file system of ``fsspec`` takes."""
+
+    asynchronous: bool
+    batch_size: Union[int, None]
+    listings_expiry_time: Union[float, None]
+    loop: Any
+    max_paths: Union[int, None]
+    skip_instance_cache: bool
+    use_listings_cache: bool
+
+
+class PackFileSystemOptions(FileSystemOptions, total=False):
+    """The same, and those of :class:`stook.Pack` that say how a pack is read."""
+
+    map: bool
+    access: Access
+    at: Union[datetime, str, float, int, None]
+
+
+class CacheFileSystemOptions(FileSystemOptions, total=False):
+    """The same, and what ``fsspec`` gives as the file where protocols are chained."""
+
+    fo: Union[str, None]
 
 
 class Array(Protocol):

@@ -28,11 +28,13 @@ from fsspec.core import get_filesystem_class
 
 from stook._errors import InvalidError, NotAPackError, SourceChangedError
 from stook._file import File
+from stook._options import check_names
 from stook._secrets import redacted, redacting_errors
 from stook._stook import (
     SETTLING_MAX, Pack, Record, RecordFile, SparseFile, Stat, check_sparse_options, described,
     has_pack, shown_in, split_pack_path, who_asks,
 )
+from stook._typing import FileSystemOptions, PackFileSystemOptions
 
 try:
     from fsspec.implementations.chained import ChainedFileSystem
@@ -40,7 +42,9 @@ except ImportError:  # fsspec before 2025.9 knows its own chained file systems b
     ChainedFileSystem = AbstractFileSystem
 
 if TYPE_CHECKING:
-    from stook._typing import Key
+    from typing_extensions import Unpack
+
+    from stook._typing import CacheFileSystemOptions, Key, SparseFileOptions
 
 _SCHEME = "stook:"
 #: What no path has in it: a part that is empty, `.` or `..`.
@@ -147,7 +151,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     root_marker = ""
     async_impl = False
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[PackFileSystemOptions]) -> None:
         """Makes one.
 
         Args:
@@ -157,8 +161,10 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         Raises:
             TypeError: An option that there is not.
         """
-        _check_names(options, _OPTIONS | _PACK_OPTIONS, "this is not among the options; those of packs are map, access and at")
-        self._pack_options = {name: options[name] for name in _PACK_OPTIONS if name in options}
+        known, what = PackFileSystemOptions.__annotations__.keys(), "those of packs are map, access and at"
+        check_names(options, known, f"this is not among the options; {what}")
+        of_packs = known - FileSystemOptions.__annotations__.keys()
+        self._pack_options: Any = {name: value for name, value in options.items() if name in of_packs}
         super().__init__(**options)
         self._packs: dict[str, Pack] = {}
         self._packs_lock = threading.Lock()
@@ -225,7 +231,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         stat = next(filter(None, opened.stats(self._keys(key))), None) if key else None
         if stat is not None:
             return self._info_of(opened, path, stat)
-        if key and (not _is_path(key) or next(opened.keys(prefix=key + "/"), None) is None):
+        if key and (not _is_path(key) or next(iter(opened.keys(prefix=key + "/")), None) is None):
             raise FileNotFoundError(path)
         return {"name": path, "size": 0, "type": "directory"}
 
@@ -374,7 +380,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _open(self, path: str, mode: str = "rb", **options: Any) -> _Opened:
         if mode != "rb":
             raise InvalidError(f"the mode is 'rb', not {mode!r}: {_READ_HERE}")
-        _check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
+        check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
         return _Opened(self._record(path), self, path)
 
     def created(self, path: str) -> None:
@@ -466,7 +472,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         fs: Optional[AbstractFileSystem] = None,
         cache: Optional[str] = None,
         sparse_options: Optional[dict[str, Any]] = None,
-        **options: Any,
+        **options: Unpack[CacheFileSystemOptions],
     ) -> None:
         """Makes one.
 
@@ -483,7 +489,8 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         """
         # What follows `::`, for versions of fsspec that do not give it as a path.
         self._chained = options.pop("fo", None)
-        _check_names(options, _OPTIONS, "this is not among the options; those of SparseFile stand in sparse_options=")
+        what = "this is not among the options; those of SparseFile stand in sparse_options="
+        check_names(options, FileSystemOptions.__annotations__.keys(), what)
         super().__init__(**options)
         self._sparse_options = {"cache": cache, **(sparse_options or {})}
         check_sparse_options(self._sparse_options)
@@ -516,7 +523,7 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if mode != "rb":
             return redacted(path, self.fs._open, path, mode=mode, **options)
-        _check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
+        check_names(options, _OPEN_OPTIONS, "this is not among the options of open")
         return File(self._sparse(self._fetch(path)))
 
     def _file(self, path: str) -> SparseFile:
@@ -581,12 +588,6 @@ class StookCacheFileSystem(ChainedFileSystem):  # type: ignore[misc]
         self.fs.invalidate_cache(path)
 
 
-#: Options that every file system of `fsspec` takes.
-_OPTIONS = frozenset(
-    ("asynchronous", "batch_size", "listings_expiry_time", "loop", "max_paths", "skip_instance_cache", "use_listings_cache")
-)
-#: Those of :class:`stook.Pack` that say how a pack is read.
-_PACK_OPTIONS = frozenset(("map", "access", "at"))
 #: What `fsspec` and those who use it say when they open a file for reading, and what is of no
 #: matter here.
 _OPEN_OPTIONS = frozenset(("autocommit", "block_size", "cache_options", "cache_type", "size"))
@@ -599,13 +600,6 @@ _KEPT_BYTES = 64 << 20
 
 def _without_name(path: str) -> str:
     return path.removeprefix("stookcache://").removeprefix("stookcache::")
-
-
-def _check_names(options: Iterable[str], known: frozenset[str], what: str) -> None:
-    """Raises for an option that there is not."""
-    for name in options:
-        if name not in known:
-            raise TypeError(f"argument '{name}': {what}")
 
 
 def _who(fs: AbstractFileSystem) -> str:
@@ -689,7 +683,9 @@ class StookCache(BaseCache):  # type: ignore[misc]
 
     name = "stook"
 
-    def __init__(self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, **sparse_options: Any) -> None:
+    def __init__(
+        self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, **sparse_options: Unpack[SparseFileOptions]
+    ) -> None:
         """Made by ``fsspec``.
 
         Args:

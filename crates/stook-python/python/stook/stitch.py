@@ -7,3 +7,7 @@ files themselves when they are read; :func:`wds` gives :class:`stook.Shards`, a 
 from ._stook import afs, patch, raw, safetensors, tar, wds, zip  # noqa: A004
 
 __all__ = ["afs", "patch", "raw", "safetensors", "tar", "wds", "zip"]
+
+for _function in (afs, patch, raw, safetensors, tar, wds, zip):
+    _function.__module__ = __name__
+del _function

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from torch.utils.data import Dataset
 
 from . import _stook
 from ._errors import InvalidError
-from ._typing import Key, Kinds
+from ._options import check_names
+from ._typing import Key, Kinds, PackReadOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
@@ -39,7 +43,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
-        stook.InvalidError: Options with which a pack is not only read; keys and a selection.
+        TypeError: Options with which a pack is not only read, or that there are not.
+        stook.InvalidError: Keys and a selection.
 
     Examples:
         >>> import stook, stook.torch
@@ -60,10 +65,10 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         group: Union[str, list[str], None] = None,
         split: Optional[_stook.Split] = None,
         kinds: Kinds = "file",
-        **options: Any,
+        **options: Unpack[PackReadOptions],
     ) -> None:
-        if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
-            raise InvalidError(f"a data set only reads; it takes map, access, at and generation, not {', '.join(unknown)}")
+        known, what = PackReadOptions.__annotations__.keys(), "a data set only reads; it takes map, access, at and generation"
+        check_names(options, known, what)
         self._path = os.path.abspath(_stook.path_argument("path", path))
         self._options = options
         self._transform = transform

@@ -77,32 +77,48 @@ fn name_of(name: &Bound<'_, PyAny>) -> PyResult<Name> {
 }
 
 fn value_of(name: &Name, value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    let given = match value {
-        text if text.is_instance_of::<PyString>() => Value::Text(text.extract()?),
-        bytes if bytes.is_instance_of::<PyBytes>() => Value::Bytes(bytes.extract()?),
-        // Those that are built in also take integers of other libraries, such as numpy.
-        number if is_number(name, number) => {
-            let positive = number.extract::<u64>().map(Value::U64);
-            positive
-                .or_else(|_| number.extract::<i64>().map(Value::I64))
-                .map_err(|_| invalid(format!("the attribute {name} does not fit into 64 bits: {number}")))?
-        }
-        other => {
-            if matches!(name, Name::Id(..128)) {
-                return Err(invalid(format!(
-                    "the attribute {name} is a number, a str or bytes, not {other}"
-                )));
-            }
-            let given = other.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("attributes are int, str or bytes; {name} is {given}")));
-        }
+    let given = if value.is_instance_of::<PyString>() {
+        Value::Text(value.extract()?)
+    } else if value.is_instance_of::<PyBytes>() {
+        Value::Bytes(value.extract()?)
+    } else if let Some(number) = number_of(value) {
+        let positive = number.extract::<u64>().map(Value::U64);
+        positive
+            .or_else(|_| number.extract::<i64>().map(Value::I64))
+            .map_err(|_| invalid(format!("the attribute {name} does not fit into 64 bits: {number}")))?
+    } else if matches!(name, Name::Id(..128)) {
+        return Err(invalid(format!("the attribute {name} is a number, a str or bytes, not {value}")));
+    } else {
+        let given = value.get_type().name()?;
+        let instead = instead_of(&given.to_string_lossy());
+        return Err(PyTypeError::new_err(format!(
+            "attributes are int, str or bytes; {name} is {given}{instead}"
+        )));
     };
     name.typed(given).map_err(|wanted| invalid(format!("the attribute {name} is {wanted}, not {value}")))
 }
 
-fn is_number(name: &Name, value: &Bound<'_, PyAny>) -> bool {
-    match matches!(name, Name::Id(..128)) {
-        true => value.hasattr("__index__").unwrap_or(false),
-        false => value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>(),
+/// The integer that an object is, also one of another library, such as numpy. Truth values have an
+/// index, but are not meant as numbers.
+fn number_of<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    if value.is_instance_of::<PyInt>() {
+        return (!value.is_instance_of::<PyBool>()).then(|| value.clone());
+    }
+    let kind = value.get_type().name().ok()?;
+    // The truth values of numpy, by the names of both of its generations.
+    if matches!(kind.to_str().ok()?, "bool" | "bool_") {
+        return None;
+    }
+    value.call_method0("__index__").ok()
+}
+
+/// What to give instead of a value of this type: scalars of numpy have the same names as those of
+/// Python, with their width after it.
+fn instead_of(kind: &str) -> &'static str {
+    match kind {
+        "bool" | "bool_" => ": give int(value), 0 or 1",
+        "datetime64" | "datetime" | "timedelta64" | "timedelta" => ": give nanoseconds as an int",
+        float if float.starts_with("float") || float == "longdouble" => ": give str(value), or its bytes",
+        _ => "",
     }
 }

@@ -10,11 +10,13 @@ use crate::errors::{OrRaise as _, closed};
 use crate::key;
 use crate::locks::locked;
 use crate::memory::{Given, Settled};
-use crate::reports::context;
+use crate::reports::{async_context, context};
 use crate::wait::ProgressReporter;
 
 /// Puts and deletions that count together or not at all; made by `Pack.batch`.
-#[pyclass(module = "stook", frozen)]
+///
+/// ``batch[key] = value`` puts, and ``del batch[key]`` deletes, if there is such a record then.
+#[pyclass(module = "stook", frozen, mapping)]
 pub(crate) struct Batch {
     writer: Arc<Writer>,
     group: String,
@@ -68,6 +70,14 @@ impl Batch {
         self.add(Change::Delete(key::from_python(key)?))
     }
 
+    fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(py, key, value, None)
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.delete(key)
+    }
+
     fn __len__(&self) -> usize {
         let changes = locked(&self.changes);
         changes.as_ref().map_or(0, Vec::len)
@@ -96,3 +106,5 @@ context! { Batch, |this| this.check_open()?, |this, py, failed| {
         }
     }
 }}
+
+async_context! { Batch }

@@ -26,13 +26,16 @@ impl<T: Send> Begun<T> {
         wait: impl FnOnce(&mut T) -> Result<Option<I>, E> + Send,
     ) -> PyResult<Option<I>> {
         // The usual case: the batch has one, and the lock is free.
-        if let Ok(mut inner) = self.inner.try_lock()
-            && let Some(item) = ready(&mut inner)
-        {
+        if let Some(item) = self.at_once(ready) {
             return Ok(Some(item));
         }
         py.check_signals()?;
         self.with(py, wait)?.or_raise()
+    }
+
+    /// The item that is `ready`, if that is known without a wait.
+    pub(crate) fn at_once<I>(&self, ready: impl FnOnce(&mut T) -> Option<I>) -> Option<I> {
+        self.inner.try_lock().ok().and_then(|mut inner| ready(&mut inner))
     }
 
     /// Runs `work` on it without the interpreter. Refused in a forked child: a thread of the parent

@@ -51,6 +51,11 @@ impl Follow {
         slf
     }
 
+    /// In asyncio each of these waits in a thread of its own, however long that is.
+    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("stook._aio")?.getattr("Followed")?.call1((slf,))
+    }
+
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         loop {
             match py.detach(|| self.feed.next_put()).or_raise()? {

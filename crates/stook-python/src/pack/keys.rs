@@ -6,13 +6,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use stook::archive::Archive;
 use stook::ops::contents::{OwnedFiles, OwnedKeys};
-use stook::pack::{KeyRange, Row, Stop};
+use stook::pack::{Key, KeyRange, Row, Stop};
 
 use super::begun::Begun;
 use super::scan::Scan;
 use crate::errors::OrRaise as _;
 use crate::key;
 use crate::memory::bytes_of;
+use crate::reports::async_iterator;
 use crate::wait::{Passed, is_stopped, on_this_thread};
 
 /// The keys of a pack or an archive in order, byte strings first, then ids.
@@ -42,7 +43,15 @@ impl Keys {
         let next = self.inner.next(py, OwnedKeys::ready, OwnedKeys::next)?;
         next.map(|key| key::to_python(py, &key)).transpose()
     }
+
+    /// The next key, if it has been read.
+    fn _next_at_once<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.inner.at_once(OwnedKeys::ready).map(|key| key::to_python(py, &key)).transpose()
+    }
 }
+
+async_iterator! { Keys }
+async_iterator! { Items }
 
 /// Keys and values of a pack in the order of the keys, or of an archive as they lie in it; or
 /// values alone.
@@ -91,12 +100,31 @@ impl Items {
                 next
             }
         };
-        let Some((key, body)) = next else { return Ok(None) };
-        let value: Bound<'py, PyBytes> = bytes_of(py, &body)?;
+        next.map(|(key, body)| self.shown(py, &key, &body)).transpose()
+    }
+
+    /// The next of them, if it has been read.
+    fn _next_at_once<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let ready = match &self.of {
+            Of::Pack(scan) => scan.row_at_once()?.map(|Row { head, body, .. }| (head.key, body)),
+            Of::Archive(files, passed) => {
+                let ready = files.at_once(OwnedFiles::ready);
+                ready.as_ref().map_or(Ok(()), |(_, body)| passed.add(Some(body.len())))?;
+                ready
+            }
+        };
+        ready.map(|(key, body)| self.shown(py, &key, &body)).transpose()
+    }
+}
+
+impl Items {
+    /// A value, with its key if that is wanted.
+    fn shown<'py>(&self, py: Python<'py>, key: &Key, body: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let value: Bound<'py, PyBytes> = bytes_of(py, body)?;
         if !self.with_keys {
-            return Ok(Some(value.into_any()));
+            return Ok(value.into_any());
         }
-        let pair = [key::to_python(py, &key)?, value.into_any()];
-        Ok(Some(PyTuple::new(py, pair)?.into_any()))
+        let pair = [key::to_python(py, key)?, value.into_any()];
+        Ok(PyTuple::new(py, pair)?.into_any())
     }
 }

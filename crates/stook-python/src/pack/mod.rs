@@ -12,6 +12,7 @@ mod input;
 pub(crate) mod keys;
 pub(crate) mod kinds;
 pub(crate) mod listing;
+pub(crate) mod mapping;
 pub(crate) mod open;
 pub(crate) mod ordinals;
 #[expect(clippy::module_inception, reason = "a file for each class, named as the class")]
@@ -24,4 +25,5 @@ pub(crate) mod split;
 pub(crate) mod stat;
 pub(crate) mod tree;
 pub(crate) mod unpack;
+pub(crate) mod view;
 pub(crate) mod writing;

@@ -19,7 +19,7 @@ use crate::errors::OrRaise as _;
 use crate::key;
 use crate::numbers;
 use crate::reports::getters;
-use crate::wait::is_stopped;
+use crate::wait::{Passed, is_stopped};
 
 /// Numbers that are read as one batch.
 const AT_ONCE: usize = 1024;
@@ -157,6 +157,7 @@ impl Pack {
     /// Args:
     ///     numbers: Numbers as for `at`: a list, an array, anything that gives ints.
     ///     ordinals: As for `at`.
+    ///     progress: As for `get_many`.
     ///
     /// Returns:
     ///     The records in the order of the numbers.
@@ -165,13 +166,15 @@ impl Pack {
     ///     IndexError: There are not so many.
     ///     stook.DamagedError: A record is not what was written.
     ///     stook.InvalidError: The numbers are of another state of the pack.
-    #[pyo3(signature = (numbers, ordinals=None))]
+    #[pyo3(signature = (numbers, ordinals=None, *, progress=None))]
     fn get_many_at(
         &self,
         py: Python<'_>,
         numbers: &Bound<'_, PyAny>,
         ordinals: Option<&Bound<'_, Ordinals>>,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Record>> {
+        let passed = Passed::new(progress)?;
         let (reader, ordinals) = self.numbered(py, ordinals)?;
         let wanted = iter_of("numbers", numbers)?;
         let wanted: Vec<u64> =
@@ -180,9 +183,12 @@ impl Pack {
         for batch in wanted.chunks(AT_ONCE) {
             py.check_signals()?;
             for record in py.detach(|| reader.get_at(&ordinals, batch)).or_raise()? {
-                records.push(with_group(&reader, record.or_raise()?));
+                let record = record.or_raise()?;
+                passed.add(Some(record.body.len()))?;
+                records.push(with_group(&reader, record));
             }
         }
+        passed.add(None)?;
         Ok(records)
     }
 }

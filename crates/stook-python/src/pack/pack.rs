@@ -17,15 +17,17 @@ use crate::choices::{self, chosen, name_of};
 use crate::errors::{OrRaise as _, warn, warn_of, warn_of_recovery};
 use crate::numbers::{self, Generation};
 use crate::paths;
-use crate::reports::{context, getters};
+use crate::reports::{async_context, context, getters};
 use crate::wait::Detached;
 
 /// Many records in a few large files: read by key or from end to end, changed in place, safe
 /// against crashes.
 ///
-/// A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`. A pack opened to read shows
-/// the state that it had then; one opened to write shows what it wrote. Any number of threads may
-/// use it; others may read it meanwhile, in other processes, too, but only one may write.
+/// A pack is a mapping from keys (`str`, `bytes` or `int`) to `bytes`, with all methods of one, and
+/// equal to any mapping with the same content; so it is not hashable, as a dict is not. A pack
+/// opened to read shows the state that it had then; one opened to write shows what it wrote. Any
+/// number of threads may use it; others may read it meanwhile, in other processes, too, but only
+/// one may write.
 ///
 /// Args:
 ///     path: The directory of the pack.
@@ -154,6 +156,13 @@ impl Pack {
         format!("<stook.Pack {} ({}{state})>", settings.path.display(), name_of(&settings.making, &MODES))
     }
 
+    /// What notebooks show. Nothing is synced for it, so it may lack what was just written.
+    fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Ok(reader) = self.session.reader_as_is() else { return Ok(None) };
+        let info = info::pack_info(py, &self.session.settings().path, &reader)?;
+        py.import("stook._html")?.call_method1("pack", (self.__repr__(), info)).map(Some)
+    }
+
     /// Packs that are open to be read can be given to other processes; they are opened anew there,
     /// and show the newest state unless they were opened with ``at`` or ``generation``.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, ())> {
@@ -180,6 +189,8 @@ context! { Pack, |this| this.session.reader_as_is().or_raise()?, |this, py, fail
     }
     done => done,
 }}
+
+async_context! { Pack }
 
 impl Drop for Pack {
     fn drop(&mut self) {

@@ -14,7 +14,7 @@ use stook::pack::{self, Key, KeyBatches, KeyRange, Kinds, OnDamage, ScanOptions,
 use super::check::with_bytes;
 use super::follow::Follow;
 use super::info;
-use super::keys::{Items, Keys};
+use super::keys::Keys;
 use super::kinds::kinds_of;
 use super::pack::Pack;
 use super::record::Record;
@@ -72,7 +72,12 @@ impl Pack {
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Keys> {
-        self.keys_of(py, KeyRange::all(), Kinds::ALL)
+        let reader = self.reader(py)?;
+        Ok(Keys::new(py.detach(|| OwnedKeys::of_pack(reader, KeyRange::all(), Kinds::ALL)).or_raise()?))
+    }
+
+    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.call_method0("__iter__")?.call_method0("__aiter__")
     }
 
     /// Gets a value.
@@ -214,85 +219,29 @@ impl Pack {
     ///
     /// Args:
     ///     keys: The keys, in any order.
+    ///     progress: As for `get_many`.
     ///
     /// Returns:
     ///     For each key the record, or ``None``.
     ///
     /// Raises:
     ///     stook.DamagedError: A record is not what was written.
-    #[pyo3(signature = (keys))]
-    fn records(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Record>>> {
-        let keys = keys_of(keys)?;
-        let reader = self.reader(py)?;
+    #[pyo3(signature = (keys, *, progress=None))]
+    fn records(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Option<Record>>> {
+        let (keys, reader, passed) = (keys_of(keys)?, self.reader(py)?, Passed::new(progress)?);
         let mut records = Vec::with_capacity(keys.len());
         each_read(py, &reader, &keys, |record| {
+            passed.add(Some(record.as_ref().map_or(0, |record| record.body.len())))?;
             records.push(record.map(|record| with_group(&reader, record)));
             Ok(())
         })?;
+        passed.add(None)?;
         Ok(records)
-    }
-
-    /// Goes through keys in order, byte strings first, then ids.
-    ///
-    /// Args:
-    ///     prefix: Only keys that begin with this.
-    ///     start: Only keys from this one on.
-    ///     end: Only keys before this one.
-    ///     kinds: Only keys of records of these kinds, as for `scan`. ``"all"`` takes the index
-    ///         alone, others read the heads of records.
-    ///
-    /// Returns:
-    ///     An iterator over keys.
-    #[pyo3(signature = (*, prefix=None, start=None, end=None, kinds=None))]
-    #[pyo3(text_signature = "($self, *, prefix=None, start=None, end=None, kinds='all')")]
-    fn keys(
-        &self,
-        py: Python<'_>,
-        prefix: Option<&Bound<'_, PyAny>>,
-        start: Option<&Bound<'_, PyAny>>,
-        end: Option<&Bound<'_, PyAny>>,
-        kinds: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Keys> {
-        let kinds = kinds_of(kinds, Kinds::ALL)?;
-        self.keys_of(py, key::range(prefix, start, end)?, kinds)
-    }
-
-    /// Goes through keys and values in the order of the keys.
-    ///
-    /// Args:
-    ///     kinds: Only records of these kinds, as for `scan`: files.
-    ///     progress: As for `scan`.
-    ///
-    /// Returns:
-    ///     An iterator over pairs.
-    #[pyo3(signature = (*, kinds=None, progress=None))]
-    #[pyo3(text_signature = "($self, *, kinds='file', progress=None)")]
-    fn items(
-        &self,
-        py: Python<'_>,
-        kinds: Option<&Bound<'_, PyAny>>,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py, kinds, progress)?, true))
-    }
-
-    /// Goes through values in the order of the keys.
-    ///
-    /// Args:
-    ///     kinds: Only records of these kinds, as for `scan`: files.
-    ///     progress: As for `scan`.
-    ///
-    /// Returns:
-    ///     An iterator over values.
-    #[pyo3(signature = (*, kinds=None, progress=None))]
-    #[pyo3(text_signature = "($self, *, kinds='file', progress=None)")]
-    fn values(
-        &self,
-        py: Python<'_>,
-        kinds: Option<&Bound<'_, PyAny>>,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Items> {
-        Ok(Items::new(self.scan_by_key(py, kinds, progress)?, false))
     }
 
     /// Goes through live records: at the speed of the device, as they are on it, or by key.
@@ -481,24 +430,6 @@ getters! { Pack {
     /// The generation that is shown.
     generation: PyResult<u64> = |this| Ok(this.session.reader_as_is().or_raise()?.generation());
 }}
-
-impl Pack {
-    fn keys_of(&self, py: Python<'_>, range: KeyRange, kinds: Kinds) -> PyResult<Keys> {
-        let reader = self.reader(py)?;
-        Ok(Keys::new(py.detach(|| OwnedKeys::of_pack(reader, range, kinds)).or_raise()?))
-    }
-
-    fn scan_by_key(
-        &self,
-        py: Python<'_>,
-        kinds: Option<&Bound<'_, PyAny>>,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Scan> {
-        let (reader, kinds) = (self.reader(py)?, kinds_of(kinds, Kinds::FILES)?);
-        let options = ScanOptions { order: ScanOrder::Key, ..ScanOptions::default() };
-        Scan::begin(py, Passed::new(progress)?, move || OwnedRows::scan(reader, kinds, options, None))
-    }
-}
 
 pub(super) fn with_group(pack: &pack::Pack, record: pack::Record) -> Record {
     let group = pack.group_of_segment(record.head.segment).into();

@@ -9,6 +9,7 @@ use super::begun::Begun;
 use super::info;
 use super::record::Record;
 use crate::errors::{OrRaise as _, damaged};
+use crate::reports::async_iterator;
 use crate::wait::Passed;
 
 /// Live records of a pack, one after another, each as a `Record`.
@@ -39,7 +40,22 @@ impl Scan {
         self.passed.add(row.as_ref().map(|row| row.body.len()))?;
         Ok(row)
     }
+
+    /// The next row, if it has been read.
+    pub(crate) fn row_at_once(&self) -> PyResult<Option<Row>> {
+        let row = self.inner.at_once(OwnedRows::ready);
+        row.as_ref().map_or(Ok(()), |row| self.passed.add(Some(row.body.len())))?;
+        Ok(row)
+    }
 }
+
+/// A row as Python sees it.
+fn record_of(row: Row) -> PyResult<Record> {
+    let Row { head, body, group, .. } = row.decoded().or_raise()?;
+    Ok(Record { head, body, group })
+}
+
+async_iterator! { Scan }
 
 #[pymethods]
 impl Scan {
@@ -48,9 +64,12 @@ impl Scan {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        let Some(row) = self.next_row(py)? else { return Ok(None) };
-        let Row { head, body, group, .. } = row.decoded().or_raise()?;
-        Ok(Some(Record { head, body, group }))
+        self.next_row(py)?.map(record_of).transpose()
+    }
+
+    /// The next record, if it has been read.
+    fn _next_at_once(&self) -> PyResult<Option<Record>> {
+        self.row_at_once()?.map(record_of).transpose()
     }
 
     /// Where it is: a text with which `Pack.scan(cursor=...)` continues after the last record,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyMapping, PyTuple};
+use pyo3::types::PyMapping;
 use stook::ops::compact::Compact;
 use stook::ops::delete::Deletion;
 use stook::pack::{self, PackWriter, Stop};
@@ -20,9 +19,9 @@ use crate::arguments::iter_of;
 use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
-use crate::memory::{Given, Settled, bytes_of};
+use crate::memory::{Given, Settled};
 use crate::numbers;
-use crate::wait::{Detached, ProgressReporter, callback_of, interruptible, is_stopped, with_progress};
+use crate::wait::{ProgressReporter, callback_of, interruptible, is_stopped, with_progress};
 
 #[pymethods]
 impl Pack {
@@ -236,31 +235,6 @@ impl Pack {
         info::delete_report(py, &doomed, dry_run)
     }
 
-    /// Deletes a record and gives its value.
-    ///
-    /// Args:
-    ///     key: The key.
-    ///     default: What is returned if there is none; without it that is a ``KeyError``.
-    ///
-    /// Returns:
-    ///     The value that it had.
-    #[pyo3(signature = (key, *default))]
-    fn pop<'py>(
-        &self,
-        py: Python<'py>,
-        key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        if default.len() > 1 {
-            return Err(PyTypeError::new_err("pop takes a key and at most one default"));
-        }
-        match self.session.pop(&key::from_python(key)?, &Detached(py)).or_raise()? {
-            Some(value) => Ok(bytes_of(py, &value)?.into_any()),
-            None if default.is_empty() => Err(key::missing(key)),
-            None => default.get_item(0),
-        }
-    }
-
     /// Puts many records.
     ///
     /// Args:
@@ -269,7 +243,7 @@ impl Pack {
     ///     progress: Called now and then with the records so far; what it raises ends it. ``True``
     ///         shows a bar with tqdm.
     #[pyo3(signature = (records, *, group="", progress=None))]
-    fn update(
+    pub(super) fn update(
         &self,
         py: Python<'_>,
         records: &Bound<'_, PyAny>,
@@ -277,9 +251,10 @@ impl Pack {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let mut reporter = ProgressReporter::new(callback_of(progress, &["records"])?);
-        let pairs = match records.cast::<PyMapping>() {
-            Ok(mapping) => mapping.items()?.into_any(),
-            Err(_) => records.clone(),
+        let pairs = match records.cast::<PyMapping>().is_ok() || records.hasattr("keys")? {
+            // Iterated as it is: that of a pack may be longer than memory.
+            true => records.call_method0("items")?,
+            false => records.clone(),
         };
         for (number, pair) in (1..).zip(iter_of("records", &pairs)?) {
             py.check_signals()?;

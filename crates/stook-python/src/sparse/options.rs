@@ -86,6 +86,10 @@ impl Place {
 /// Parses the keyword arguments of `SparseFile`; missing ones have their defaults.
 pub(super) fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<FileOptions> {
     let mut all = FileOptions::default();
+    if let Some(options) = options {
+        // Also those that are `None`; it names the option that was probably meant.
+        options.py().import("stook._options")?.call_method1("check_sparse_file", (options,))?;
+    }
     let (mut store, mut name) = (None, None);
     for (key, value) in options.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
         let key: String = key.extract()?;
