@@ -18,6 +18,7 @@ import pyarrow
 import pytest
 
 import stook
+from test_package import python_blocks
 
 LABELS = ("cat", "dog", "cow")
 
@@ -308,6 +309,13 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", script]).returncode == 7
     assert reader.read_all().num_rows == len(pack)
+
+
+def test_the_guide_runs_as_one_session(tmp_path: Path) -> None:
+    blocks = python_blocks(Path(__file__).parents[3] / "docs/guide/arrow.md")
+    assert len(blocks) >= 3
+    reported = subprocess.run([sys.executable, "-W", "ignore", "-c", "\n".join(blocks)], capture_output=True, text=True)
+    assert reported.returncode == 0, reported.stderr
 
 
 def test_times_are_times(filled: Path) -> None:

@@ -84,7 +84,10 @@ mod tests {
             filter.takes(&encoded).unwrap()
         };
         let (cat, dog) = (Value::Text("cat".into()), Value::Text("dog".into()));
-        assert!(takes(&[("label", std::slice::from_ref(&cat))]) && takes(&[("label", &[dog.clone(), cat.clone()])]));
+        assert!(
+            takes(&[("label", std::slice::from_ref(&cat))])
+                && takes(&[("label", &[dog.clone(), cat.clone()])])
+        );
         assert!(!takes(&[("label", std::slice::from_ref(&dog))]) && !takes(&[("label", &[])]));
         assert!(takes(&[("label", std::slice::from_ref(&cat)), ("width", &[Value::I64(640)])]));
         assert!(!takes(&[("label", &[cat]), ("width", &[Value::I64(641)])]));
