@@ -569,7 +569,10 @@ impl StreamRecords {
 
 impl StreamRecords {
     fn confirmed(&self, py: Python<'_>, count: usize) -> PyResult<()> {
-        match self.inner.at_once(|taking| Some(taking.reader.confirm(count))) {
+        match self.inner.at_once(|taking| {
+            taking.reader.confirm(count);
+            Some(())
+        }) {
             Some(()) => Ok(()),
             None => self.inner.with(py, |taking| taking.reader.confirm(count)),
         }
