@@ -569,13 +569,12 @@ impl StreamRecords {
 
 impl StreamRecords {
     fn confirmed(&self, py: Python<'_>, count: usize) -> PyResult<()> {
-        match self.inner.at_once(|taking| {
-            taking.reader.confirm(count);
+        let confirm = |taking: &mut Taking| taking.reader.confirm(count);
+        let confirmed = self.inner.at_once(|taking| {
+            confirm(taking);
             Some(())
-        }) {
-            Some(()) => Ok(()),
-            None => self.inner.with(py, |taking| taking.reader.confirm(count)),
-        }
+        });
+        confirmed.map_or_else(|| self.inner.with(py, confirm), Ok)
     }
 
     fn taken(&self, py: Python<'_>, count: usize, wait: bool) -> PyResult<Vec<Record>> {

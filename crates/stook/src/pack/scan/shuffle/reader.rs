@@ -270,8 +270,8 @@ impl ShuffleReader {
 }
 
 impl Drop for ShuffleReader {
-    /// In a process that was forked nothing of it is freed: a thread that is not there may have held
-    /// a lock of it.
+    /// In a process that was forked nothing of it is freed: a thread that is not there may have
+    /// held a lock of it.
     fn drop(&mut self) {
         if self.process != std::process::id() {
             std::mem::forget((std::mem::take(&mut self.threads), self.window.take()));
