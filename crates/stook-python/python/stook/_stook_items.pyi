@@ -161,7 +161,7 @@ class Scan(Iterator[Record]):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def to_table(self) -> pyarrow.Table:
         """All that is scanned as a table of pyarrow, which has to be installed. Others take the scan
-        itself: ``polars.from_arrow(scan)``, ``duckdb.sql("from scan")``.
+        itself: ``polars.DataFrame(scan)``, ``duckdb.sql("from scan")``.
 
         Columns are ``key``, ``value``, and the attributes that the first records have, unless
         `Pack.scan` was given ``columns``.

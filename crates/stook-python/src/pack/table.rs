@@ -64,7 +64,7 @@ impl Scan {
     }
 
     /// All that is scanned as a table of pyarrow, which has to be installed. Others take the scan
-    /// itself: ``polars.from_arrow(scan)``, ``duckdb.sql("from scan")``.
+    /// itself: ``polars.DataFrame(scan)``, ``duckdb.sql("from scan")``.
     ///
     /// Columns are ``key``, ``value``, and the attributes that the first records have, unless
     /// `Pack.scan` was given ``columns``.
