@@ -9,10 +9,11 @@ use stook::report::page::{Block, Link, Page};
 use stook::report::table::{Align, Table, Tone};
 
 use crate::bulk_copy::BulkCopy;
-use crate::driver::{prepare_out, run};
+use crate::driver::{RESULTS, lock, prepare_out, run_locked};
 use crate::frame::Frame;
 use crate::many_small_files::ManySmallFiles;
-use crate::sample::{Sample, check_space, publish};
+use crate::place::{PlaceLock, remove_left};
+use crate::sample::{Cleaned, Sample, check_publish, check_space, publish, remove};
 use crate::solid_reads::SolidReads;
 use crate::sparse_file::SparseFileStudy;
 use crate::ssd_profile::{Ratings, SsdProfile};
@@ -29,6 +30,12 @@ pub const STUDIES: [(&str, &str); 5] = [
 
 /// Files of the sample of small files, at most, and bytes of each, as published.
 const SMALL_FILES: Sample = Sample { files: 50_000, size: 20_000 };
+
+/// The directory of the small files.
+const KEPT: &str = "stook-study";
+
+/// The files that lead to the others.
+const INDEX: [&str; 2] = ["index.json", "index.html"];
 
 /// Rounds of sparse files.
 const ROUNDS: usize = 5;
@@ -63,8 +70,8 @@ pub struct Done {
     pub conclusions: [usize; 3],
     /// Why it failed.
     pub error: Option<String>,
-    /// Its page, from the directory of the result.
-    pub page: String,
+    /// Its page, from the directory of the result; absent if it failed.
+    pub page: Option<String>,
 }
 
 impl Done {
@@ -73,11 +80,15 @@ impl Done {
         match result {
             Ok(frame) => {
                 let conclusions = frame.counts();
-                Self { name, verdict: Some(frame.verdict), conclusions, error: None, page }
+                Self { name, verdict: Some(frame.verdict), conclusions, error: None, page: Some(page) }
             }
-            Err(error) => {
-                Self { name, verdict: None, conclusions: [0; 3], error: Some(format!("{error:#}")), page }
-            }
+            Err(error) => Self {
+                name,
+                verdict: None,
+                conclusions: [0; 3],
+                error: Some(format!("{error:#}")),
+                page: None,
+            },
         }
     }
 }
@@ -124,12 +135,11 @@ impl AllDone {
     }
 
     fn page(&self) -> Page {
-        let link = |done: &Done| Link {
-            path: done.page.clone(),
-            name: done.name.to_owned(),
-            detail: about(done.name).to_owned(),
+        let link = |done: &Done| {
+            let path = done.page.clone()?;
+            Some(Link { path, name: done.name.to_owned(), detail: about(done.name).to_owned() })
         };
-        let links = self.studies.iter().filter(|done| done.error.is_none()).map(link).collect();
+        let links = self.studies.iter().filter_map(link).collect();
         Page::new("Published studies, made again here")
             .lead("Each page lays what was published beside what was measured here, and says of every conclusion whether it holds.")
             .section("Studies", vec![Block::Links(links)])
@@ -151,13 +161,18 @@ impl All {
         if self.size_bytes == 0 {
             return Err(OptionError::new("--size: no data is made of 0 bytes").into());
         }
-        self.many_small_files().check_on()?;
-        // A copy beside its source is the most that a study makes of it.
-        check_space(&self.work, self.size_bytes.saturating_mul(2)).context("data of --size does not fit")?;
-        prepare_out(out)?;
+        if !self.work.is_dir() {
+            return Err(OptionError::new(format!("{}: expected a directory", self.work.display())).into());
+        }
+        self.check()?;
+        std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+        INDEX.iter().try_for_each(|name| check_publish(&out.join(name)))?;
+        let _locks = self.lock(hooks)?;
+        // What was found before is no answer to this run, whatever comes of it.
+        INDEX.iter().try_for_each(|name| remove(&out.join(name)))?;
         let mut studies = Vec::new();
         for (name, _) in STUDIES {
-            if !self.skip.iter().any(|skipped| skipped == name) {
+            if self.is_wanted(name) {
                 hooks.note(&format!("{name}:"));
                 let result = self.one(name, &out.join(name), hooks);
                 // What stops this one stops all of them.
@@ -168,28 +183,98 @@ impl All {
         let done = AllDone { name: "all", studies };
         let json = done.json()?;
         let page = done.page().data(&Document::new("study", &done))?.render();
-        publish(&out.join("index.json"), &json)?;
-        publish(&out.join("index.html"), page.as_bytes())?;
+        for (name, bytes) in INDEX.iter().zip([&json[..], page.as_bytes()]) {
+            publish(&out.join(name), bytes)?;
+        }
         Ok(done)
+    }
+
+    fn is_wanted(&self, name: &str) -> bool {
+        !self.skip.iter().any(|skipped| skipped == name)
+    }
+
+    /// What cannot succeed is said before the first of them begins.
+    fn check(&self) -> anyhow::Result<()> {
+        self.many_small_files().check_on()?;
+        for (name, _) in STUDIES.iter().filter(|(name, _)| self.is_wanted(name)) {
+            let checked = match *name {
+                ManySmallFiles::NAME => self.many_small_files().check(),
+                BulkCopy::NAME => self.bulk_copy().check(),
+                SolidReads::NAME => self.solid_reads().check(),
+                SsdProfile::NAME => self.ssd_profile().check(),
+                _ => self.sparse_file().check(),
+            };
+            checked.map_err(|error| match error.downcast::<OptionError>() {
+                Ok(error) => {
+                    OptionError::new(format!("{name}: {error} (--skip {name} leaves it out)")).into()
+                }
+                Err(error) => error.context(format!("{name} cannot run")),
+            })?;
+        }
+        // The small files stay while the others make and remove theirs, of which a copy beside its
+        // source is the most.
+        let kept =
+            if self.is_wanted(ManySmallFiles::NAME) { self.many_small_files().needed_bytes() } else { 0 };
+        let others = [
+            (BulkCopy::NAME, self.size_bytes.saturating_mul(2)),
+            (SolidReads::NAME, self.solid_reads().needed_bytes()),
+            (SsdProfile::NAME, self.size_bytes),
+        ];
+        let most = others.iter().filter(|(name, _)| self.is_wanted(name)).map(|(_, bytes)| *bytes).max();
+        check_space(&self.work, kept.saturating_add(most.unwrap_or(0))).context("data of --size does not fit")
+    }
+
+    /// The places of all of them.
+    fn lock(&self, hooks: &dyn Hooks) -> anyhow::Result<Vec<PlaceLock>> {
+        let mut locks = PlaceLock::take_all([self.work.as_path()])?;
+        for removed in locks.iter().map(remove_left).collect::<anyhow::Result<Vec<_>>>()?.concat() {
+            hooks.note(&format!("Removed what a run had left that was killed: {}", removed.display()));
+        }
+        if self.is_wanted(ManySmallFiles::NAME) {
+            locks.extend(lock(&self.many_small_files(), hooks)?);
+        }
+        Ok(locks)
+    }
+
+    /// Where in such a directory the small files are made, and kept for the next run.
+    pub fn kept_in(work: &Path) -> PathBuf {
+        work.join(KEPT)
+    }
+
+    /// Removes what runs made below a directory, and what those left that were killed; `None` if
+    /// there is nothing that is kept.
+    ///
+    /// # Errors
+    /// Returns an error if a study works there, or something cannot be removed.
+    pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
+        let lock = PlaceLock::take(work)?;
+        remove_left(&lock)?;
+        crate::many_small_files::clean(&Self::kept_in(work))
     }
 
     /// Runs the study of this name.
     fn one(&self, name: &str, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Frame> {
+        prepare_out(out)?;
+        RESULTS.iter().try_for_each(|name| remove(&out.join(name)))?;
         let report = match name {
-            ManySmallFiles::NAME => run(&self.many_small_files(), out, hooks),
-            BulkCopy::NAME => run(&self.bulk_copy(), out, hooks),
-            SolidReads::NAME => run(&self.solid_reads(), out, hooks),
-            SsdProfile::NAME => run(&self.ssd_profile(), out, hooks),
-            _ => run(&SparseFileStudy { rounds: ROUNDS, python: self.python.clone() }, out, hooks),
+            ManySmallFiles::NAME => run_locked(&self.many_small_files(), out, hooks),
+            BulkCopy::NAME => run_locked(&self.bulk_copy(), out, hooks),
+            SolidReads::NAME => run_locked(&self.solid_reads(), out, hooks),
+            SsdProfile::NAME => run_locked(&self.ssd_profile(), out, hooks),
+            _ => run_locked(&self.sparse_file(), out, hooks),
         };
         Ok(report?.frame)
+    }
+
+    fn sparse_file(&self) -> SparseFileStudy {
+        SparseFileStudy { rounds: ROUNDS, python: self.python.clone() }
     }
 
     fn many_small_files(&self) -> ManySmallFiles {
         let files = (self.size_bytes / SMALL_FILES.size).clamp(1, SMALL_FILES.files);
         ManySmallFiles {
             tree: None,
-            work: self.work.join("stook-study"),
+            work: Self::kept_in(&self.work),
             sample: Sample { files, ..SMALL_FILES },
             runs: None,
             keep_caches: self.keep_caches,

@@ -7,9 +7,13 @@ use serde::Serialize;
 use stook::report::json::Document;
 
 use crate::frame::{Frame, framed, lines};
-use crate::sample::publish;
+use crate::place::{PlaceLock, remove_left};
+use crate::sample::{check_publish, publish};
 use crate::study::{Hooks, Study};
 use crate::text::Text;
+
+/// The files of a result.
+pub(crate) const RESULTS: [&str; 2] = ["study.json", "study.html"];
 
 /// The result of a study.
 #[derive(Debug)]
@@ -41,6 +45,24 @@ struct Result<'a, F> {
 pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
     study.check()?;
     prepare_out(out)?;
+    let _locks = lock(study, hooks)?;
+    run_locked(study, out, hooks)
+}
+
+/// Locks the places of a study, and removes what killed runs left there.
+///
+/// # Errors
+/// Returns an error if another study works there, or something that is left cannot be removed.
+pub(crate) fn lock<S: Study>(study: &S, hooks: &dyn Hooks) -> anyhow::Result<Vec<PlaceLock>> {
+    let locks = study.lock()?;
+    for removed in locks.iter().map(remove_left).collect::<anyhow::Result<Vec<_>>>()?.concat() {
+        hooks.note(&format!("Removed what a run had left that was killed: {}", removed.display()));
+    }
+    Ok(locks)
+}
+
+/// The rest of [`run`], in places that are locked.
+pub(crate) fn run_locked<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
     let mut state = study.prepare(hooks)?;
     study.measure(&mut state, hooks)?;
     study.check_bytes(&mut state, hooks)?;
@@ -49,7 +71,7 @@ pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result
     }
     let findings = study.conclude(state)?;
     let Rendered { frame, json, html } = render::<S>(&findings)?;
-    let paths = ["study.json", "study.html"].map(|name| out.join(name));
+    let paths = RESULTS.map(|name| out.join(name));
     for (path, bytes) in paths.iter().zip([&json[..], html.as_bytes()]) {
         publish(path, bytes)?;
     }
@@ -89,8 +111,7 @@ pub fn render<S: Study>(findings: &S::Findings) -> anyhow::Result<Rendered> {
 /// A missing place for the result must not be discovered only after the measurement.
 pub(crate) fn prepare_out(out: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    rustix::fs::access(out, rustix::fs::Access::WRITE_OK)
-        .with_context(|| format!("cannot write to {}", out.display()))
+    RESULTS.iter().try_for_each(|name| check_publish(&out.join(name)))
 }
 
 #[cfg(test)]

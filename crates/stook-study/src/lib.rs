@@ -23,6 +23,7 @@ pub mod limit;
 pub mod many_small_files;
 pub mod meter;
 mod paths;
+pub mod place;
 pub mod sample;
 pub mod solid_reads;
 pub mod sparse_file;

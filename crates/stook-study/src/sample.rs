@@ -7,15 +7,17 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
+use stook::bench::fresh_seed;
 use stook::walk::{Walk, WalkOptions, WalkSummary};
 
-/// Says that a directory belongs to the studies.
-const MARKER: &str = "made-by-stook-study";
+use crate::place::{MARKER, PlaceLock, remove_left};
+
 const MARKER_TEXT: &str =
     "This directory was made by `stook study`, and `--clean` removes it with all that was made in it.\n";
 
@@ -75,6 +77,7 @@ impl Sample {
         let partial = work.join(format!("{}.tree.partial", self.name()));
         remove(&partial)?;
         self.write(&partial, &before_each)?;
+        check_whole(&partial, self.files)?;
         sync(work)?;
         fs::rename(&partial, &tree).with_context(|| format!("cannot rename {}", partial.display()))?;
         Ok(tree)
@@ -183,18 +186,50 @@ pub(crate) fn fill(number: u64, from: u64, len: u64, body: &mut Vec<u8>) {
 /// Makes the work directory, with its marker.
 ///
 /// # Errors
-/// Returns an error if it contains foreign files, or cannot be made.
+/// Returns an error if it contains foreign files, cannot be made, or if a study works there.
 pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
+    lock_work(work).map(drop)
+}
+
+/// The same, and locks it.
+///
+/// # Errors
+/// Returns the errors of [`prepare_work`].
+pub(crate) fn lock_work(work: &Path) -> anyhow::Result<PlaceLock> {
     fs::create_dir_all(work).with_context(|| format!("cannot make {}", work.display()))?;
+    let lock = PlaceLock::take(work)?;
     let marker = work.join(MARKER);
     if marker.is_file() {
-        return Ok(());
+        return Ok(lock);
     }
     let mut entries = fs::read_dir(work).with_context(|| format!("cannot list {}", work.display()))?;
     if entries.next().is_some() {
         bail!("{} has something else in it: name an empty directory with --work", work.display());
     }
-    fs::write(&marker, MARKER_TEXT).with_context(|| format!("cannot write {}", marker.display()))
+    let mut file =
+        fs::File::create_new(&marker).with_context(|| format!("cannot write {}", marker.display()))?;
+    file.write_all(MARKER_TEXT.as_bytes()).with_context(|| format!("cannot write {}", marker.display()))?;
+    Ok(lock)
+}
+
+/// Whether a work directory has anything that is kept for the next run.
+pub fn has_kept(work: &Path) -> bool {
+    let entries = || Some(fs::read_dir(work).ok()?.flatten().any(|entry| entry.file_name() != MARKER));
+    work.join(MARKER).is_file() && entries() == Some(true)
+}
+
+/// Refuses a tree that does not have all files of its sample: what was cut is not taken for whole.
+///
+/// # Errors
+/// Returns an error if it has not, or cannot be listed.
+pub(crate) fn check_whole(tree: &Path, files: u64) -> anyhow::Result<()> {
+    let found = count(tree)?.files;
+    ensure!(
+        found == files,
+        "{} has {found} files, not {files}: something else writes there; --clean removes it",
+        tree.display()
+    );
+    Ok(())
 }
 
 /// What [`clean`] did.
@@ -235,7 +270,9 @@ pub(crate) fn clean_after(
             work.display()
         );
     }
+    let lock = PlaceLock::take(&work)?;
     before(&work)?;
+    remove_left(&lock)?;
     let mut cleaned = Cleaned::default();
     let context = || format!("cannot list {}", work.display());
     for entry in fs::read_dir(&work).with_context(context)? {
@@ -320,7 +357,7 @@ pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
     let free = stook::storage::free_at(work)?;
     if free < bytes {
         bail!(
-            "{} needs {} and has {} free: name another place with --work",
+            "{} needs {} and has {} free: name another place",
             work.display(),
             stook::report::units::bytes_decimal(bytes),
             stook::report::units::bytes_decimal(free)
@@ -329,21 +366,47 @@ pub fn check_space(work: &Path, bytes: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file so that it is there whole or not at all. It is written under a name that nobody
+/// can foresee, and only if nothing has it: nothing is written through a link, and no pipe is
+/// waited for.
 ///
 /// # Errors
 /// Returns an error if writing fails.
 pub fn publish(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = path.with_file_name(name);
-    let write = || -> io::Result<()> {
-        let mut file = fs::File::create(&partial)?;
+    let context = || format!("cannot write {}", path.display());
+    let (partial, mut file) = create_beside(path).with_context(context)?;
+    let mut write = || -> io::Result<()> {
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&partial, path)
     };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    let written = write();
+    if written.is_err() {
+        // The first error is the one that counts.
+        let _ = fs::remove_file(&partial);
+    }
+    written.with_context(context)
+}
+
+/// Refuses a place where [`publish`] could not write, before anything is measured for it.
+///
+/// # Errors
+/// Returns an error if a directory has that name, or nothing can be written beside it.
+pub(crate) fn check_publish(path: &Path) -> anyhow::Result<()> {
+    ensure!(!path.is_dir(), "cannot write {}: it is a directory", path.display());
+    let context = || format!("cannot write to {}", path.parent().unwrap_or(Path::new(".")).display());
+    let (partial, file) = create_beside(path).with_context(context)?;
+    drop(file);
+    fs::remove_file(&partial).with_context(context)
+}
+
+fn create_beside(path: &Path) -> io::Result<(PathBuf, fs::File)> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{:08x}{:08x}.partial", fresh_seed(), fresh_seed()));
+    let partial = path.with_file_name(name);
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let file = fs::OpenOptions::new().write(true).create_new(true).custom_flags(flags).open(&partial)?;
+    Ok((partial, file))
 }
 
 #[cfg(test)]
@@ -383,6 +446,43 @@ mod tests {
         assert_eq!(fs::metadata(work.path().join("file")).unwrap().len(), 0);
     }
 
+    /// Before: the file behind a link of that name was written over, and a pipe waited for.
+    #[test]
+    fn nothing_that_lies_beside_is_written_through_or_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let [result, mine] = ["study.json", "mine"].map(|name| place.path().join(name));
+        fs::write(&mine, "precious").unwrap();
+        std::os::unix::fs::symlink(&mine, place.path().join("study.json.partial")).unwrap();
+        publish(&result, b"one").unwrap();
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(&result).unwrap(), "one");
+        // The result itself may be a link: it is replaced, and not what it leads to.
+        fs::remove_file(&result).unwrap();
+        std::os::unix::fs::symlink(&mine, &result).unwrap();
+        publish(&result, b"two").unwrap();
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "precious");
+        assert!(!result.is_symlink() && fs::read_dir(place.path()).unwrap().count() == 3);
+        fs::remove_file(&result).unwrap();
+        fs::create_dir(&result).unwrap();
+        assert!(check_publish(&result).is_err() && publish(&result, b"three").is_err());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3, "nothing is left");
+    }
+
+    #[test]
+    fn a_tree_that_was_cut_is_not_taken_for_whole() {
+        let work = tempfile::tempdir().unwrap();
+        let sample = Sample { files: 60, size: 3 };
+        let partial = work.path().join("60x3.tree.partial");
+        // Something removes a file meanwhile.
+        let cut = || {
+            let _ = fs::remove_file(partial.join("000/00/00000000.bin"));
+            Ok(())
+        };
+        let error = sample.tree(work.path(), cut).unwrap_err().to_string();
+        assert!(error.contains("has 59 files, not 60") && error.contains("--clean"), "{error}");
+        assert!(!work.path().join("60x3.tree").exists());
+    }
+
     #[test]
     fn only_a_directory_with_the_marker_is_used_and_removed() {
         let parent = tempfile::tempdir().unwrap();
@@ -395,7 +495,11 @@ mod tests {
         assert!(clean(&work).is_err());
         assert!(work.join("precious").is_file());
         fs::remove_file(work.join("precious")).unwrap();
-        prepare_work(&work).unwrap();
+        let lock = lock_work(&work).unwrap();
+        assert!(prepare_work(&work).unwrap_err().to_string().contains("a study is running"));
+        assert!(clean(&work).unwrap_err().to_string().contains("a study is running"));
+        assert!(!has_kept(&work));
+        drop(lock);
         prepare_work(&work).unwrap();
         fs::write(work.join("data"), "xyz").unwrap();
         // A link is removed, not its target; foreign entries stay.

@@ -5,6 +5,7 @@ use stook::bench::{Bench, Observer};
 use stook::report::page::Page;
 
 use crate::frame::Frame;
+use crate::place::PlaceLock;
 use crate::text::Text;
 
 /// A study. The type holds its options; [`run`](crate::run) calls the methods in this order.
@@ -27,6 +28,15 @@ pub trait Study {
     /// Returns an [`OptionError`] or a [`stook::bench::Error`] about the options, or an error of
     /// examining the data.
     fn check(&self) -> anyhow::Result<()>;
+
+    /// Locks the places where it works, which are made if they are its own: no other study may work
+    /// there meanwhile.
+    ///
+    /// # Errors
+    /// Returns an error if one does, or a place cannot be made.
+    fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
+        Ok(Vec::new())
+    }
 
     /// Makes the data that is missing, and all that has to be known before the first round.
     ///

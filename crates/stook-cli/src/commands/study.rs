@@ -16,6 +16,7 @@ use stook::report::json::Document;
 use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 use stook_study::all::STUDIES;
+use stook_study::sample::Cleaned;
 use stook_study::{Hooks, OptionError, Study, Text, frame};
 
 use super::bench::{self, Watcher};
@@ -75,18 +76,23 @@ fn parse_some_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes a second of 1000, as drives are rated: `271M`.
+/// Bytes a second of 1000, as drives are rated: `271M`, or `271MB/s` as it is printed. A number
+/// alone is refused, because it may be meant as either.
 fn parse_rating(text: &str) -> Result<f64, String> {
-    let (number, unit) = match text.char_indices().next_back() {
-        Some((at, 'K')) => (text.get(..at), 1e3),
-        Some((at, 'M')) => (text.get(..at), 1e6),
-        Some((at, 'G')) => (text.get(..at), 1e9),
-        _ => (Some(text), 1.0),
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim_start() {
+        "K" | "kB/s" | "KB/s" => Some(1e3),
+        "M" | "MB/s" => Some(1e6),
+        "G" | "GB/s" => Some(1e9),
+        _ => None,
     };
-    let rating = number.and_then(|number| number.parse::<f64>().ok()).map(|number| number * unit);
+    let rating = unit.and_then(|unit| Some(number.parse::<f64>().ok()? * unit));
     // A thousand times as fast as memory is no drive.
     let possible = |rating: &f64| (1e3..=1e14).contains(rating);
-    rating.filter(possible).ok_or_else(|| format!("expected bytes a second, like 271M, not {text:?}"))
+    rating
+        .filter(possible)
+        .ok_or_else(|| format!("expected bytes a second with a unit, like 271M or 271MB/s, not {text:?}"))
 }
 
 /// Runs a study.
@@ -174,6 +180,31 @@ fn measure(study: &impl Study, out: &Path, context: &Context) -> anyhow::Result<
     Ok(())
 }
 
+/// Says what is left on the disk, and the command that removes it.
+fn kept(what: &Path, command: &[&str], work: &Path, context: &Context) {
+    let work = format!("'{}'", work.display().to_string().replace('\'', "'\\''"));
+    context.note(format_args!(
+        "Kept for the next run: {} ({} {work} removes it)",
+        what.display(),
+        command.join(" ")
+    ));
+}
+
+/// Says what was removed.
+fn cleaned(work: &Path, cleaned: Option<Cleaned>, context: &Context) {
+    match cleaned {
+        Some(Cleaned { bytes, foreign: 0 }) => {
+            context.note(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)));
+        }
+        Some(Cleaned { bytes, foreign }) => context.note(format_args!(
+            "Removed what was made in {} ({}); it stays, because it holds something else ({foreign})",
+            work.display(),
+            units::bytes_decimal(bytes)
+        )),
+        None => context.note(format_args!("{} is not there", work.display())),
+    }
+}
+
 /// An invalid request is an error of usage, with its exit code.
 fn as_usage(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<OptionError>() {
@@ -187,4 +218,22 @@ fn print(text: &[Text], output: &mut Output) -> Result<(), OutputError> {
         Text::Line(line) => output.line(line),
         Text::Table(table) => output.table(&table.into()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: 7100 was 7,100 bytes a second, and 271MB/s was refused though it is printed so.
+    #[test]
+    fn a_rating_has_a_unit_as_it_is_printed_or_as_it_is_typed() {
+        for (text, rating) in
+            [("271M", 271e6), ("271MB/s", 271e6), ("271 MB/s", 271e6), ("7.1GB/s", 7.1e9), ("900K", 9e5)]
+        {
+            assert_eq!(parse_rating(text), Ok(rating), "{text}");
+        }
+        for text in ["7100", "271", "", "M", "-1M", "0M", "nanM", "1e3M", "271MiB/s", "999999999999G"] {
+            assert!(parse_rating(text).unwrap_err().contains("271MB/s"), "{text}");
+        }
+    }
 }

@@ -61,6 +61,28 @@ pub(super) fn measure(
     Ok(Cached { data_of_memory, memory_bytes, seconds, left_out: None })
 }
 
+/// How the control groups of these copies are named, before the number of the process.
+const GROUP: &str = "stook-study-";
+
+/// Removes the control groups of processes that were killed. One that is in use cannot be removed.
+pub(crate) fn remove_left_groups() {
+    for (root, _) in ROOTS {
+        let Ok(entries) = fs::read_dir(root) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let process = name.to_str().and_then(|name| name.strip_prefix(GROUP)?.parse::<u32>().ok());
+            if process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
+                // It is empty, or somebody's; either way the study does not depend on it.
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+/// Where control groups are, of version 1 and 2, and the file with the limit of memory.
+const ROOTS: [(&str, &str); 2] =
+    [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+
 /// A control group with a limit of memory; removed with it.
 struct Group {
     directory: PathBuf,
@@ -69,10 +91,9 @@ struct Group {
 impl Group {
     /// Of version 1 or 2, whichever has the controller of memory.
     fn make(memory_bytes: u64) -> anyhow::Result<Self> {
-        let own = format!("stook-study-{}", std::process::id());
-        let roots = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        let own = format!("{GROUP}{}", std::process::id());
         let mut why = anyhow::anyhow!("no controller of memory is mounted");
-        for (root, limit) in roots {
+        for (root, limit) in ROOTS {
             if !Path::new(root).join("cgroup.procs").exists() {
                 continue;
             }
@@ -123,6 +144,21 @@ mod tests {
         let found =
             measure(place.path(), place.path(), 1 << 20, 2.3, || panic!("nothing is prepared")).unwrap();
         assert!(found.seconds.is_none() && found.left_out.unwrap().contains("too small"));
+    }
+
+    /// Before: the group of a process that was killed stayed for ever.
+    #[test]
+    fn groups_of_processes_that_are_gone_are_removed() {
+        let mut gone = Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let made: Vec<PathBuf> = ROOTS
+            .iter()
+            .map(|(root, _)| Path::new(root).join(format!("{GROUP}{}", gone.id())))
+            .filter(|path| fs::create_dir(path).is_ok())
+            .collect();
+        remove_left_groups();
+        // Where none can be made there is none either.
+        assert!(made.iter().all(|path| !path.exists()), "{made:?}");
     }
 
     /// As root with a controller of memory it is measured, elsewhere it says why it is not.

@@ -21,12 +21,14 @@ use stook::report::stats::median;
 use stook::report::units;
 
 pub use self::cached::Cached;
+pub(crate) use self::cached::remove_left_groups;
 pub use self::ends::End;
 pub use self::ways::Way;
 use crate::cold::{Cold, Next};
 use crate::environment::Environment;
 use crate::frame::Frame;
 use crate::limit::sequential;
+use crate::place::{IsOwn, OwnDirectory, PlaceLock};
 use crate::sample::{check_space, remove, write_data};
 use crate::{Hooks, OptionError, Study, Text};
 
@@ -142,52 +144,40 @@ pub struct State {
 /// What is made, and removed in the end.
 #[derive(Debug)]
 struct Place {
-    source: PathBuf,
-    copies: PathBuf,
+    source: OwnDirectory,
+    copies: OwnDirectory,
 }
 
-/// The directory that is made in --from, and the one in --to.
-const SOURCE: &str = "stook-bulk-copy-source";
-const COPIES: &str = "stook-bulk-copy-copies";
+/// The directory that is made in --from, and the one in --to, with the files of each.
+pub(crate) const DIRECTORIES: [(&str, IsOwn); 2] =
+    [("stook-bulk-copy-source", is_source), ("stook-bulk-copy-copies", is_copy)];
+/// Some blocks of the smallest size.
+const FILE_MIN_BYTES: u64 = 10 << 10;
 /// The name of the file in both.
 const FILE: &str = "data";
 
+fn is_source(name: &str) -> bool {
+    name == FILE
+}
+
+/// The copy, or one that `stook copy` had begun.
+fn is_copy(name: &str) -> bool {
+    name == FILE || name.starts_with(".stook-")
+}
+
 impl Place {
     fn make(study: &BulkCopy) -> anyhow::Result<Self> {
-        let place = Self { source: study.from.join(SOURCE), copies: study.to.join(COPIES) };
-        for directory in [&place.source, &place.copies] {
-            remove_old(directory)?;
-            fs::create_dir(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        }
-        Ok(place)
+        let [source, copies] = DIRECTORIES;
+        let make = |place: &Path, (name, is_own)| OwnDirectory::make(place.join(name), is_own);
+        Ok(Self { source: make(&study.from, source)?, copies: make(&study.to, copies)? })
     }
 
     fn from(&self) -> PathBuf {
-        self.source.join(FILE)
+        self.source.path().join(FILE)
     }
 
     fn to(&self) -> PathBuf {
-        self.copies.join(FILE)
-    }
-}
-
-/// Removes what a run left that was killed: a directory with nothing in it but the file.
-fn remove_old(directory: &Path) -> anyhow::Result<()> {
-    if !directory.is_dir() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
-        let name = entry.with_context(|| format!("cannot list {}", directory.display()))?.file_name();
-        anyhow::ensure!(name == FILE, "{} has something else in it: {}", directory.display(), name.display());
-    }
-    remove(directory)
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // However the study ends. What cannot be removed is replaced by the next run.
-        let _ = fs::remove_dir_all(&self.source);
-        let _ = fs::remove_dir_all(&self.copies);
+        self.copies.path().join(FILE)
     }
 }
 
@@ -208,8 +198,11 @@ impl Study for BulkCopy {
         if self.rounds == 0 {
             return wrong("expected one round or more".to_owned());
         }
-        if self.file_bytes == 0 {
-            return wrong("--size: expected a file that is not empty".to_owned());
+        if self.file_bytes < FILE_MIN_BYTES {
+            return wrong(format!(
+                "--size: expected a file of {} or more",
+                units::bytes_binary(FILE_MIN_BYTES)
+            ));
         }
         let ratings = [self.rated_read_bytes_per_s, self.rated_write_bytes_per_s];
         if ratings.into_iter().flatten().any(|rating| !(rating > 0.0 && rating.is_finite())) {
@@ -219,6 +212,10 @@ impl Study for BulkCopy {
         let context = "the file of --size does not fit";
         check_space(&self.from, self.file_bytes.saturating_mul(2)).context(context)?;
         check_space(&self.to, self.file_bytes).context(context)
+    }
+
+    fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
+        PlaceLock::take_all([self.from.as_path(), self.to.as_path()])
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
@@ -449,19 +446,30 @@ impl Findings {
 mod tests {
     use super::*;
 
+    /// Before: both directories were removed after the refusal, with what was in them.
     #[test]
-    fn only_what_a_run_left_is_removed() {
+    fn what_is_not_its_own_is_refused_and_stays() {
         let place = tempfile::tempdir().unwrap();
-        let old = place.path().join(COPIES);
-        remove_old(&old).unwrap();
-        fs::create_dir(&old).unwrap();
-        fs::write(old.join(FILE), "left").unwrap();
-        fs::write(old.join("mine"), "precious").unwrap();
-        assert!(remove_old(&old).unwrap_err().to_string().contains("mine"));
-        assert!(old.join(FILE).exists());
-        fs::remove_file(old.join("mine")).unwrap();
-        remove_old(&old).unwrap();
-        assert!(!old.exists());
+        let study = BulkCopy {
+            from: place.path().to_owned(),
+            to: place.path().to_owned(),
+            file_bytes: 1,
+            rounds: 1,
+            rated_read_bytes_per_s: None,
+            rated_write_bytes_per_s: None,
+            keep_caches: true,
+        };
+        let [(source, _), (copies, _)] = DIRECTORIES;
+        for (foreign, made) in [(source, copies), (copies, source)] {
+            let thesis = place.path().join(foreign).join("thesis.txt");
+            fs::create_dir(place.path().join(foreign)).unwrap();
+            fs::write(&thesis, "precious").unwrap();
+            assert!(Place::make(&study).unwrap_err().to_string().contains("thesis.txt"));
+            assert!(thesis.exists() && !place.path().join(made).exists());
+            fs::remove_dir_all(place.path().join(foreign)).unwrap();
+        }
+        drop(Place::make(&study).unwrap());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
     #[test]

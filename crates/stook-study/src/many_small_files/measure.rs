@@ -169,7 +169,8 @@ impl Bench {
     pub(super) fn expect(&self, label: &str, amount: Amount) -> anyhow::Result<()> {
         if amount != self.expected {
             bail!(
-                "{} returned {} records with {} bytes, there are {} with {}: the tree has changed, or a reader is wrong",
+                "{} returned {} records with {} bytes, there are {} with {}: the tree has changed, or a reader is wrong; \
+                 --clean removes what was made of it",
                 label,
                 amount.records,
                 amount.bytes,

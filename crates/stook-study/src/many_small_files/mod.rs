@@ -41,6 +41,7 @@ use crate::environment::Environment;
 use crate::frame::Frame;
 use crate::meter::Taken;
 use crate::paths::resolved;
+use crate::place::PlaceLock;
 use crate::sample::{self, Cleaned, Sample};
 use crate::{Hooks, OptionError, Study, Text};
 
@@ -181,6 +182,20 @@ pub struct State {
     further_round: Duration,
     on: OnFound,
     returned: Fingerprint,
+    _given: Option<Given>,
+}
+
+/// The copies of a tree that was given, which may be private and are of no use to the next run:
+/// removed however the study ends.
+struct Given(PathBuf);
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        for name in ["given.plain", "given.stook", "given.plain.partial", "given.stook.partial"] {
+            // What cannot be removed is by the next run, or by --clean.
+            let _ = sample::remove(&self.0.join(name));
+        }
+    }
 }
 
 /// What is measured next.
@@ -202,6 +217,12 @@ impl Study for ManySmallFiles {
     const EMBEDDED: &'static str = "The figures of every round are";
 
     fn check(&self) -> anyhow::Result<()> {
+        let work = std::path::absolute(&self.work)?;
+        if work.exists() && !work.is_dir() || work.parent().is_some_and(|above| !above.is_dir()) {
+            let why =
+                format!("{}: expected a directory, or a new one in one that is there", self.work.display());
+            return Err(OptionError::new(why).into());
+        }
         match &self.tree {
             Some(_) if !self.on.is_empty() => {
                 Err(OptionError::new("--on puts the sample on file systems, and not what --dir names").into())
@@ -217,8 +238,12 @@ impl Study for ManySmallFiles {
         }
     }
 
+    fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
+        Ok(vec![sample::lock_work(&self.work)?])
+    }
+
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
-        sample::prepare_work(&self.work)?;
+        let given = self.tree.is_some().then(|| Given(self.work.clone()));
         let on = self.measure_file_systems(hooks)?;
         let started = Instant::now();
         let (data, further) = self.make(hooks)?;
@@ -238,6 +263,7 @@ impl Study for ManySmallFiles {
             further_round: Duration::ZERO,
             on,
             returned: Fingerprint::default(),
+            _given: given,
         })
     }
 
@@ -404,6 +430,11 @@ pub fn clean(work: &Path) -> anyhow::Result<Option<Cleaned>> {
 fn makes(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let name = name.strip_suffix(".partial").unwrap_or(name);
+    // Behind the name of a result are the digits of a run that was killed as it wrote it.
+    let name = match name.rsplit_once('.') {
+        Some((result @ ("study.json" | "study.html"), digits)) if !digits.is_empty() => result,
+        _ => name,
+    };
     if name == JAVA_DIR || on::is_part(name) {
         return true;
     }
@@ -427,6 +458,11 @@ impl ManySmallFiles {
     /// Returns an error that names `--on`.
     pub(crate) fn check_on(&self) -> Result<(), OptionError> {
         on::check(&self.on, self.sample).map(drop)
+    }
+
+    /// What it makes beside what is there, bytes.
+    pub(crate) fn needed_bytes(&self) -> u64 {
+        self.planned().needed_bytes
     }
 
     /// The data that was read, in words.
@@ -578,6 +614,7 @@ mod tests {
             "given.stook",
             "study.html",
             "study.json.partial",
+            "study.json.0123456789abcdef.partial",
         ] {
             assert!(makes(OsStr::new(name)), "{name}");
         }

@@ -114,6 +114,7 @@ pub(super) fn make_tree(
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
+    sample::check_whole(&partial, sample.files)?;
     sample::sync(tree.parent().unwrap_or(Path::new(".")))?;
     fs::rename(&partial, tree).with_context(|| format!("cannot rename {}", partial.display()))
 }

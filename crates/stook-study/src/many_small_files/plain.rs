@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,6 +56,15 @@ fn each_piece(item: &WalkItem, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>
     }
 }
 
+/// What is copied may be private: so is the copy.
+fn create_private(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
 /// Writes all files of a tree into one: for each the length of its path (4 bytes, big-endian), its
 /// own length (8 bytes, big-endian), path, bytes. `before_each` is called before each entry of the
 /// tree.
@@ -64,7 +74,7 @@ fn each_piece(item: &WalkItem, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>
 pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = path.with_extension("plain.partial");
     let context = || format!("cannot write {}", partial.display());
-    let mut out = BufWriter::with_capacity(PIECE_LEN, File::create(&partial).with_context(context)?);
+    let mut out = BufWriter::with_capacity(PIECE_LEN, create_private(&partial).with_context(context)?);
     each_file(tree, before_each, |item| {
         let head = [&(item.key.len() as u32).to_be_bytes()[..], &item.status.node.len.to_be_bytes()].concat();
         out.write_all(&head).with_context(context)?;
@@ -130,7 +140,8 @@ pub fn read(
 pub fn pack(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = path.with_extension("stook.partial");
     sample::remove(&partial)?;
-    std::fs::create_dir_all(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&partial);
+    made.with_context(|| format!("cannot make {}", partial.display()))?;
     let storage = Arc::new(LocalStorage::open(&partial, LocalStorageOptions::default())?);
     let mut writer = PackWriter::create(storage, WriterOptions::bulk())?;
     each_file(tree, before_each, |item| {

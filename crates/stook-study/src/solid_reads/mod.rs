@@ -11,7 +11,6 @@ pub mod published;
 mod simulated;
 mod stitched;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -35,7 +34,8 @@ use crate::disk::SimulatedDisk;
 use crate::environment::Environment;
 use crate::frame::Frame;
 use crate::limit::Fio;
-use crate::sample::{check_space, remove, sync, write_data};
+use crate::place::{IsOwn, OwnDirectory, PlaceLock};
+use crate::sample::{check_space, sync, write_data};
 use crate::{Hooks, OptionError, Study, Text};
 
 /// Blocks and depths of the published jobs, and one that stands in one of its tables only.
@@ -135,38 +135,29 @@ pub struct State {
 }
 
 /// The directory that is made, and removed in the end.
-struct Place(PathBuf);
+struct Place(OwnDirectory);
 
-const PLACE: &str = "stook-solid-reads";
-const MARKER: &str = "made-by-stook-study";
+/// Its name, and its files.
+pub(crate) const DIRECTORY: (&str, IsOwn) = ("stook-solid-reads", is_own);
+
+/// The file of the jobs, a merged copy, or one of the files of archives, whose name is numbers.
+fn is_own(name: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    name == "file" || name == "merged" || name.split('-').count() == 3 && name.split('-').all(is_number)
+}
 
 impl Place {
     fn make(work: &Path) -> anyhow::Result<Self> {
-        let directory = work.join(PLACE);
-        if directory.join(MARKER).is_file() {
-            // Of a run that was killed.
-            remove(&directory)?;
-        }
-        fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let place = Self(directory);
-        let marker = place.0.join(MARKER);
-        fs::write(&marker, "").with_context(|| format!("cannot write {}", marker.display()))?;
-        Ok(place)
+        let (name, is_own) = DIRECTORY;
+        Ok(Self(OwnDirectory::make(work.join(name), is_own)?))
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join("file")
+        self.0.path().join("file")
     }
 
     fn files(&self) -> Files {
-        Files { directory: self.0.clone() }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // However the study ends. What cannot be removed is replaced by the next run.
-        let _ = fs::remove_dir_all(&self.0);
+        Files { directory: self.0.path().to_owned() }
     }
 }
 
@@ -206,7 +197,7 @@ impl SolidReads {
         all
     }
 
-    fn needed_bytes(&self) -> u64 {
+    pub(crate) fn needed_bytes(&self) -> u64 {
         let archive: u64 = Self::kinds().iter().map(|(file_bytes, files)| file_bytes * files).sum();
         // And a merged copy.
         self.file_bytes.saturating_add(archive.saturating_mul(self.archives)).saturating_add(ARCHIVE_BYTES)
@@ -221,7 +212,7 @@ impl SolidReads {
                 }
             }
         }
-        sync(&place.0)
+        sync(place.0.path())
     }
 
     fn run_jobs(&self, place: &Place, hooks: &dyn Hooks) -> anyhow::Result<Vec<Job>> {
@@ -284,6 +275,10 @@ impl Study for SolidReads {
         check_space(&self.work, self.needed_bytes()).context("the files of --size and --archives do not fit")
     }
 
+    fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
+        PlaceLock::take_all([self.work.as_path()])
+    }
+
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
         let place = Place::make(&self.work)?;
         hooks.note(&format!("Writing {}", units::bytes_binary(self.needed_bytes())));
@@ -325,7 +320,7 @@ impl Study for SolidReads {
             let stitched = archive.stitched(false)?.read_at(ByteRange::to(ARCHIVE_BYTES))?;
             anyhow::ensure!(stitched == archive.bytes()?, "{}: other bytes, stitched", shape.label());
         }
-        let copy = state.place.0.join("merged");
+        let copy = state.place.0.path().join("merged");
         for file_bytes in merged::FILE_BYTES {
             hooks.check()?;
             state.copied.push(Copied::measure(file_bytes, &files, &state.cold, &copy)?);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stook_study::Text;
 use stook_study::all::{All, STUDIES};
+use stook_study::{Text, sample};
 
 use super::{Terminal, as_usage};
 use crate::context::Context;
@@ -15,9 +15,10 @@ use crate::context::Context;
 Examples:
   stook study all --out studies                    all studies of this directory's storage, and index.html
   stook study all --work /mnt/disk --size 100M     of another one, with less data
+  stook study all --work /mnt/disk --clean         removes what was made there
 
 Run it as root for cold figures: only root may empty the caches of the system. A study that fails is reported, and
-the others run all the same; the exit code is 1 then.")]
+the others run all the same; the exit code is 1 then. The small files, about 6 times --size, are kept for the next run.")]
 pub(super) struct Args {
     /// A directory on the storage that is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -44,6 +45,9 @@ pub(super) struct Args {
     /// Leave the caches of other programs alone, even as root: give up only what is read next
     #[arg(long)]
     keep_caches: bool,
+    /// Remove what earlier runs made in --work, and measure nothing
+    #[arg(long)]
+    clean: bool,
 }
 
 /// Runs all studies.
@@ -51,6 +55,10 @@ pub(super) struct Args {
 /// # Errors
 /// Returns an error if the result cannot be written.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.clean {
+        super::cleaned(&All::kept_in(&args.work), All::clean(&args.work)?, context);
+        return Ok(ExitCode::SUCCESS);
+    }
     let all = All {
         work: args.work,
         size_bytes: args.size,
@@ -60,7 +68,14 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         keep_caches: args.keep_caches,
         skip: args.skip,
     };
-    let done = all.run(&args.out, &Terminal(context)).map_err(as_usage)?;
+    let done = all.run(&args.out, &Terminal(context)).map_err(as_usage);
+    // Also after an error, or Ctrl-C.
+    let kept = All::kept_in(&all.work);
+    if sample::has_kept(&kept) {
+        let clean = ["stook", "study", "all", "--clean", "--work"];
+        super::kept(&kept, &clean, &all.work, context);
+    }
+    let done = done?;
     let mut output = context.output();
     match context.json() {
         true => output.bytes(&done.json()?)?,

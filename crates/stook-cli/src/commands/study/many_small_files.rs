@@ -1,11 +1,11 @@
 //! `stook study many-small-files`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stook::report::units;
+use anyhow::Context as _;
 use stook_study::many_small_files::{self, ManySmallFiles};
-use stook_study::sample::{Cleaned, Sample};
+use stook_study::sample::{self, Sample};
 
 use crate::context::Context;
 use crate::exit::UsageError;
@@ -60,12 +60,18 @@ pub(super) struct Args {
 /// # Errors
 /// Returns an error if making, measuring or writing the result fails.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let is_default = args.work.is_none();
     let work = match args.work {
         Some(work) => work,
         None => default_work()?,
     };
     if args.clean {
-        return clean(&work, context);
+        super::cleaned(&work, many_small_files::clean(&work)?, context);
+        return Ok(ExitCode::SUCCESS);
+    }
+    // One that was named is made in a directory that is there.
+    if is_default && let Some(above) = work.parent() {
+        std::fs::create_dir_all(above).with_context(|| format!("cannot make {}", above.display()))?;
     }
     let study = ManySmallFiles {
         tree: args.dir,
@@ -75,23 +81,13 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         keep_caches: args.keep_caches,
         on: args.on,
     };
-    super::measure(&study, &args.out, context)?;
-    context.note(format_args!("Kept for the next run: {} (--clean removes it)", study.work.display()));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn clean(work: &Path, context: &Context) -> anyhow::Result<ExitCode> {
-    match many_small_files::clean(work)? {
-        Some(Cleaned { bytes, foreign: 0 }) => {
-            context.note(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)));
-        }
-        Some(Cleaned { bytes, foreign }) => context.note(format_args!(
-            "Removed what was made in {} ({}); it stays, because it holds something else ({foreign})",
-            work.display(),
-            units::bytes_decimal(bytes)
-        )),
-        None => context.note(format_args!("{} is not there", work.display())),
+    let measured = super::measure(&study, &args.out, context);
+    // Also after an error, or Ctrl-C.
+    if sample::has_kept(&study.work) {
+        let clean = ["stook", "study", "many-small-files", "--clean", "--work"];
+        super::kept(&study.work, &clean, &study.work, context);
     }
+    measured?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -45,10 +45,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = super::parse_some_seconds)]
     long_run: Option<f64>,
     /// What the device is advertised with for reads, a second
-    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
+    #[arg(long, value_name = "RATE", value_parser = super::parse_rating)]
     rated_read: Option<f64>,
     /// What the device is advertised with for writes, a second
-    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
+    #[arg(long, value_name = "RATE", value_parser = super::parse_rating)]
     rated_write: Option<f64>,
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]

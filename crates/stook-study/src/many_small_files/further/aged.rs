@@ -46,6 +46,7 @@ pub(super) fn make_tree(
     write(&[&own], sample, is_rewritten, &before_each)?;
     sample::remove(&others)?;
     sample::sync(&partial)?;
+    sample::check_whole(&own, sample.files)?;
     fs::rename(&own, tree).with_context(|| format!("cannot rename {}", own.display()))?;
     sample::remove(&partial)
 }
