@@ -17,6 +17,7 @@ mod extra;
 pub mod fits;
 mod frame;
 pub mod long_run;
+mod needed;
 mod page;
 mod plan;
 pub mod published;
