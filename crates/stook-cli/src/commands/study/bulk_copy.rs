@@ -32,10 +32,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
     /// What the source is rated at for reads, a second
-    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
+    #[arg(long, value_name = "RATE", value_parser = super::parse_rating)]
     rated_read: Option<f64>,
     /// What the destination is rated at for writes, a second
-    #[arg(long, value_name = "SIZE", value_parser = super::parse_rating)]
+    #[arg(long, value_name = "RATE", value_parser = super::parse_rating)]
     rated_write: Option<f64>,
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]
