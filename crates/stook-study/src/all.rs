@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use stook::report::json::Document;
 use stook::report::page::{Block, Link, Page};
 use stook::report::table::{Align, Table, Tone};
 
 use crate::bulk_copy::BulkCopy;
 use crate::driver::{RESULTS, lock, prepare_out, run_locked};
-use crate::frame::Frame;
+use crate::frame::{Frame, first_sentence};
 use crate::many_small_files::ManySmallFiles;
 use crate::place::{PlaceLock, remove_left};
 use crate::sample::{Cleaned, Sample, check_publish, check_space, publish, remove};
@@ -67,11 +67,19 @@ pub struct Done {
     /// The answer; absent if it failed.
     pub verdict: Option<String>,
     /// Conclusions that hold, that do not, and that were not measured.
+    #[serde(serialize_with = "by_verdict")]
     pub conclusions: [usize; 3],
     /// Why it failed.
     pub error: Option<String>,
     /// Its page, from the directory of the result; absent if it failed.
     pub page: Option<String>,
+}
+
+/// Each number under the name of its verdict.
+fn by_verdict<S: Serializer>(counts: &[usize; 3], serializer: S) -> Result<S::Ok, S::Error> {
+    let [holds, does_not_hold, not_measured] = counts;
+    let names = [("holds", holds), ("does_not_hold", does_not_hold), ("not_measured", not_measured)];
+    serializer.collect_map(names)
 }
 
 impl Done {
@@ -121,16 +129,19 @@ impl AllDone {
     /// As a table.
     pub fn table(&self, caption: &str) -> Table {
         let head = Table::new(caption).column("Study", Align::Left);
-        let counts = ["Hold here", "Do not", "Not measured"];
+        let counts = ["Hold here", "Do not hold", "Not measured"];
         let head = counts.into_iter().fold(head, |table, name| table.column(name, Align::Right));
         let rows = self.studies.iter();
-        rows.fold(head.column("Answer", Align::Left), |table, done| {
+        let head = head.column("Answer", Align::Left).stacked();
+        rows.fold(head, |table, done| {
             let answer = match (&done.verdict, &done.error) {
-                (Some(verdict), _) => verdict.clone(),
+                (Some(verdict), _) => first_sentence(verdict).to_owned(),
                 (None, error) => format!("failed: {}", error.as_deref().unwrap_or_default()),
             };
             let counts = done.conclusions.map(|count| count.to_string());
-            table.row([done.name.to_owned()].into_iter().chain(counts).chain([answer]), Tone::Plain)
+            let cells = [done.name.to_owned()].into_iter().chain(counts).chain([answer]);
+            let table = table.row(cells, Tone::Plain);
+            if done.error.is_none() { table.link(format!("{}/study.html", done.name)) } else { table }
         })
     }
 
@@ -171,9 +182,10 @@ impl All {
         // What was found before is no answer to this run, whatever comes of it.
         INDEX.iter().try_for_each(|name| remove(&out.join(name)))?;
         let mut studies = Vec::new();
+        let wanted = STUDIES.iter().filter(|(name, _)| self.is_wanted(name)).count();
         for (name, _) in STUDIES {
             if self.is_wanted(name) {
-                hooks.note(&format!("{name}:"));
+                hooks.note(&format!("{name} ({} of {wanted}):", studies.len() + 1));
                 let result = self.one(name, &out.join(name), hooks);
                 // What stops this one stops all of them.
                 hooks.check()?;
@@ -317,5 +329,39 @@ impl All {
             long_run_s: None,
             rated: Ratings::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Environment;
+    use crate::sparse_file::published::DOCUMENT;
+
+    /// Before: three numbers without names, all of a long answer, and names that led nowhere.
+    #[test]
+    fn the_index_has_short_answers_that_lead_to_the_pages() {
+        let one = |name, error: Option<&str>| {
+            let found = match error {
+                None => Ok(Frame {
+                    verdict: "It is 1.5 times as fast. What is wrong is said below.".to_owned(),
+                    ..Frame::of(DOCUMENT, &[], &Environment::default())
+                }),
+                Some(error) => Err(anyhow::anyhow!("{error}")),
+            };
+            Done { conclusions: [7, 1, 6], ..Done::of(name, found) }
+        };
+        let done = AllDone {
+            name: "all",
+            studies: vec![one("bulk-copy", None), one("ssd-profile", Some("no room"))],
+        };
+        let json: serde_json::Value = serde_json::from_slice(&done.json().unwrap()).unwrap();
+        let counts = &json["studies"][0]["conclusions"];
+        assert_eq!([&counts["holds"], &counts["does_not_hold"], &counts["not_measured"]], [7, 1, 6]);
+        let html = done.page().render();
+        let (_, table) = html.split_once("<table>").unwrap();
+        assert!(table.contains("<a href=\"bulk-copy/study.html\">bulk-copy</a>"), "{table}");
+        assert!(!table.contains("ssd-profile/study.html") && table.contains("failed: no room"), "{table}");
+        assert!(table.contains("It is 1.5 times as fast.<") && !table.contains("said below"), "{table}");
     }
 }

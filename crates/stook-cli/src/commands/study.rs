@@ -35,6 +35,10 @@ Examples:
   stook study bulk-copy --from . --to /mnt/disk      from one drive to another
   stook study sparse-file --trace reads.csv          a recorded list of reads, replayed
 
+Which one? A copy that seems too fast, or too slow: bulk-copy. Many small files that load slowly, and whether a pack is
+worth it: many-small-files. What a drive can do: ssd-profile. Archives that are made of many files: solid-reads. Small
+reads of a file that is far away: sparse-file.
+
 stook study NAME --help shows the options of a study, with more examples.";
 
 /// Measures again what a published study measured
@@ -73,6 +77,13 @@ fn parse_some_seconds(text: &str) -> Result<f64, String> {
     match parse_seconds(text)? {
         0.0 => Err("nothing takes no time; expected more than 0, like 1ms".to_owned()),
         seconds => Ok(seconds),
+    }
+}
+
+fn parse_program(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("expected a program, like python3".to_owned()),
+        false => Ok(text.to_owned()),
     }
 }
 

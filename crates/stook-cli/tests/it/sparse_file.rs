@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use super::packs::{Place, documented};
-use super::{ended, stook};
+use super::{ended, send, stook, wait_until};
 
 /// A package that holds blocks in a dictionary: it is called as the real one is, which the tests of
 /// the package show.
@@ -98,4 +99,47 @@ fn a_package_that_returns_other_bytes_ends_the_study_with_what_was_wrong() {
     assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
     assert!(stderr.contains("stook from Python failed: the bytes at 0 are not those"), "{stderr}");
     assert!(!place.path("out/study.json").exists());
+}
+
+/// Before: both waited without end, and one signal did not end them.
+#[test]
+fn a_signal_ends_the_wait_for_a_trace_and_for_an_interpreter() {
+    let place = Place::new();
+    let pipe = place.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let program = place.path("python");
+    fs::write(&program, "#!/bin/sh\n: > begun\nsleep 1000; exit\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let begun = place.path("begun");
+    for args in [["--trace", pipe.to_str().unwrap()], ["--python", program.to_str().unwrap()]] {
+        let mut command = stook(["study", "sparse-file", "--out", "out"]);
+        command.args(args).current_dir(place.dir.path()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        // The one has begun when it says so; nothing shows when the other opens its pipe, and until
+        // then the signal has to be heeded as well.
+        match args[0] {
+            "--python" => wait_until(&mut child, || begun.exists()),
+            _ => wait_until(&mut child, || listens(&child)),
+        }
+        send("-TERM", &child);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
+    }
+}
+
+/// Whether the program has a handler for SIGTERM.
+fn listens(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    caught & 1 << (15 - 1) != 0
+}
+
+/// Before: it was looked for, and not found under no name.
+#[test]
+fn an_interpreter_without_a_name_is_refused() {
+    for study in ["sparse-file", "all"] {
+        let (code, stdout, stderr) = ended(&mut stook(["study", study, "--python", ""]));
+        assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+        assert!(stderr.contains("--python"), "{stderr}");
+    }
 }

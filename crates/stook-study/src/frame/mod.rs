@@ -256,9 +256,25 @@ impl Frame {
     }
 }
 
+/// Up to the first full stop that ends a sentence: a capital follows.
+pub(crate) fn first_sentence(text: &str) -> &str {
+    let ends = text.match_indices(". ").map(|(at, _)| at + 1);
+    let is_end = |at: &usize| {
+        text.get(at + 1..).is_some_and(|rest| rest.starts_with(|letter: char| letter.is_uppercase()))
+    };
+    ends.into_iter().find(is_end).and_then(|at| text.get(..at)).unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_sentence_ends_where_another_begins() {
+        assert_eq!(first_sentence("It takes 1.5 s. And so on. More."), "It takes 1.5 s.");
+        assert_eq!(first_sentence("One in 1. 5 of 2."), "One in 1. 5 of 2.");
+        assert_eq!(first_sentence(""), "");
+    }
 
     #[test]
     fn printed_figures_are_numbers_where_numbers_are_printed() {

@@ -1,12 +1,16 @@
 //! How the time of a question grows with what is held.
 
 use serde::Serialize;
+use stook::report::least_squares::{LinearFit, Point};
 
 use super::work::{NEED_COUNTS, SIZES, TOTAL_BYTES, Work};
 use super::{Row, row};
 
 /// How far the exponent of a linear growth may be from 1.
 pub(super) const LINEAR_WITHIN: f64 = 0.15;
+
+/// How far a time may be from the straight line, as a share of what the line says.
+pub(super) const FROM_LINE_MOST: f64 = 0.25;
 
 /// Whose times they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -87,6 +91,33 @@ pub struct Growth {
     /// The power of the number of blocks with which they grow, by a straight line in double
     /// logarithms.
     pub exponent: f64,
+    /// How far the time furthest from it is from a straight line that lies near all of them, as a
+    /// share of what that line says.
+    pub residual_max: f64,
+    /// From one number of blocks to the next, where times grow by the greatest factor for each
+    /// factor of the number.
+    pub steepest: Step,
+}
+
+/// From one number of blocks to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Step {
+    /// The smaller number.
+    pub from_blocks: u64,
+    /// The larger one.
+    pub to_blocks: u64,
+    /// The time of the larger ÷ that of the smaller.
+    pub times: f64,
+}
+
+impl Step {
+    /// The steepest of all steps between points that ascend.
+    fn steepest(points: &[(f64, f64)]) -> Option<Self> {
+        let steps = points.iter().zip(points.iter().skip(1));
+        let power = |(one, next): &(&(f64, f64), &(f64, f64))| (next.1 / one.1).ln() / (next.0 / one.0).ln();
+        let ((from, from_s), (to, to_s)) = steps.max_by(|a, b| power(a).total_cmp(&power(b)))?;
+        Some(Self { from_blocks: *from as u64, to_blocks: *to as u64, times: to_s / from_s })
+    }
 }
 
 impl Growth {
@@ -95,18 +126,29 @@ impl Growth {
         let pairs = Over::ALL.into_iter().flat_map(|over| By::ALL.map(|by| (over, by)));
         let growth = |(over, by): (Over, By)| {
             let point = |(blocks, work): (u64, Work)| Some((blocks as f64, by.seconds(row(rows, work)?)?));
-            let points: Vec<(f64, f64)> = over.points().into_iter().filter_map(point).collect();
+            let mut points: Vec<(f64, f64)> = over.points().into_iter().filter_map(point).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
             let ((slope_s, r_squared), (exponent, _)) = (line(&points)?, line(&logs)?);
-            Some(Self { over, by, slope_s, r_squared, exponent })
+            let (residual_max, steepest) = (residual_max(&points)?, Step::steepest(&points)?);
+            Some(Self { over, by, slope_s, r_squared, exponent, residual_max, steepest })
         };
         pairs.filter_map(growth).collect()
     }
 
     /// Whether that is a straight line.
     pub(super) fn is_linear(&self) -> bool {
-        (self.exponent - 1.0).abs() <= LINEAR_WITHIN
+        (self.exponent - 1.0).abs() <= LINEAR_WITHIN && self.residual_max <= FROM_LINE_MOST
     }
+}
+
+/// How far the point furthest from it is from the line whose relative differences are least.
+fn residual_max(points: &[(f64, f64)]) -> Option<f64> {
+    let weighted = |&(x, y): &(f64, f64)| Point { x: [1.0, x], y, weight: 1.0 / y };
+    let all: Vec<Point<2>> = points.iter().map(weighted).collect();
+    let [fixed, each] = LinearFit::of(&all).ok()?.coefficients;
+    let away = points.iter().map(|(x, y)| (y / (fixed + each * x) - 1.0).abs());
+    Some(away.fold(0.0, f64::max))
 }
 
 /// Slope and share of the variance of the straight line through points, by least squares; `None` of
@@ -139,6 +181,24 @@ mod tests {
         assert!(line(&points(2.0)).unwrap().1 < 0.99);
         assert_eq!(line(&[(1.0, 1.0), (2.0, 2.0)]), None);
         assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
+    }
+
+    /// Before: the power over nine octaves hid that the last took 4.6 times as long for twice the
+    /// blocks.
+    #[test]
+    fn a_jump_is_no_straight_line_and_is_named() {
+        let times = |work: Work| match work {
+            Work::NeedOf { block_bytes: 1 } => 15.173e-3,
+            Work::NeedOf { block_bytes } => 3.319e-3 * 2.0 / block_bytes as f64,
+            _ => 1.0,
+        };
+        let found = Growth::of(&Row::all_taking(times, |_| None));
+        let growth = found.iter().find(|growth| growth.over == Over::Sizes).unwrap();
+        assert!((growth.exponent - 1.0).abs() <= LINEAR_WITHIN && growth.residual_max > FROM_LINE_MOST);
+        assert!(!growth.is_linear(), "{growth:?}");
+        let Step { from_blocks, to_blocks, times } = growth.steepest;
+        assert_eq!((from_blocks, to_blocks), (TOTAL_BYTES / 2, TOTAL_BYTES));
+        assert!((times - 15.173 / 3.319).abs() < 1e-9, "{times}");
     }
 
     #[test]

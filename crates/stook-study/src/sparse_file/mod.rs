@@ -30,6 +30,9 @@ pub use self::growth::{By, Growth, Over};
 pub use self::python::Installed;
 pub use self::work::{Held, Work};
 
+/// After how many kinds of work it is said how many there were.
+const NOTED: usize = 20;
+
 /// The study.
 #[derive(Debug, Clone)]
 pub struct SparseFileStudy {
@@ -99,13 +102,19 @@ struct Times {
 
 impl Times {
     /// One round: from Rust, and by every package that is there, in turn.
-    fn round(&mut self, work: Work, state: &mut State, is_first: bool) -> anyhow::Result<()> {
+    fn round(
+        &mut self,
+        work: Work,
+        state: &mut State,
+        is_first: bool,
+        hooks: &dyn Hooks,
+    ) -> anyhow::Result<()> {
         self.native.push(work.seconds()?);
         let Some(plan) = work.plan().filter(plan::Plan::is_for_python) else { return Ok(()) };
         for (peer, times) in [(&mut state.stook, &mut self.stook), (&mut state.svfsc, &mut self.svfsc)] {
             let Ok(peer) = peer else { continue };
             // What it returns is compared once, outside of its time.
-            let timed = peer.time(&plan, is_first).with_context(|| work.label())?;
+            let timed = peer.time(&plan, is_first, &|| hooks.check()).with_context(|| work.label())?;
             times.push(timed.took_s);
             self.interpreter.extend(timed.idle_s);
         }
@@ -139,30 +148,34 @@ impl Study for SparseFileStudy {
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
-        let [stook, svfsc] = [Package::Stook, Package::Svfsc].map(|package| {
-            let started = Peer::start(&self.python, package);
+        let start = |package| {
+            let started = Peer::start(&self.python, package, &|| hooks.check())?;
             hooks.note(&match &started {
                 Ok(peer) => format!("{package} {} is measured from {}.", peer.version, self.python),
                 Err(why) => format!("{why}."),
             });
-            started
-        });
-        Ok(State { stook, svfsc, rows: Vec::new() })
+            anyhow::Ok(started)
+        };
+        Ok(State { stook: start(Package::Stook)?, svfsc: start(Package::Svfsc)?, rows: Vec::new() })
     }
 
     /// All rounds: those of one kind of work follow one another, in turn with the same from Python,
     /// so that all find the same memory and the same speed of the processor.
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
-        for work in Work::all() {
+        let all = Work::all();
+        for (number, work) in all.iter().copied().enumerate() {
             let mut times = Times::default();
             for round in 0..self.rounds {
                 hooks.check()?;
-                // Ctrl-C ends an interpreter, too: then that is why it failed.
-                let measured = times.round(work, state, round == 0);
+                let measured = times.round(work, state, round == 0, hooks);
+                // Being asked to stop is no failure of an interpreter.
                 measured.or_else(|error| hooks.check().and(Err(error)))?;
             }
             let row = times.row(work)?;
-            hooks.note(&format!("{}: {:.3} ms", work.label(), row.seconds * 1e3));
+            // A line for each of some ninety would hide everything else.
+            if (number + 1) % NOTED == 0 {
+                hooks.note(&format!("Measured: {} of {}", number + 1, all.len()));
+            }
             state.rows.push(row);
         }
         Ok(())
@@ -180,7 +193,8 @@ impl Study for SparseFileStudy {
         let mut memory = [1, 256].into_iter().map(Held::of).collect::<Result<Vec<_>, _>>()?;
         if let Ok(peer) = &mut state.svfsc {
             for held in &mut memory {
-                held.svfsc_memory_bytes = Some(peer.memory_bytes(Held::blocks(held.block_bytes))?);
+                held.svfsc_memory_bytes =
+                    Some(peer.memory_bytes(Held::blocks(held.block_bytes), &|| Ok(()))?);
             }
         }
         Ok(Findings {

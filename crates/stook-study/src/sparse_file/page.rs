@@ -17,7 +17,10 @@ pub(super) fn page(findings: &Findings) -> Page {
         "What has been fetched of a file that is elsewhere is held with gaps between: what do small reads, small writes \
          and questions cost?",
     );
-    let page = findings.packages().into_iter().fold(page, Page::lead);
+    let page = match findings.has_python() {
+        true => findings.packages().into_iter().fold(page, Page::lead),
+        false => page.lead(findings.without_python()),
+    };
     page.section("", vec![Block::Figures(figures(findings))])
         .section("Reading", reading(findings))
         .section("Writing", writing(findings))
@@ -27,7 +30,9 @@ pub(super) fn page(findings: &Findings) -> Page {
             Block::Text(locks::EXPLAINED.to_owned()),
             Block::Table(locks::table(findings)),
         ])
-        .section("From Python, and beside svfsc", vec![
+        .section("From Python, and beside svfsc", match findings.has_python() {
+            false => vec![Block::Note(findings.without_python())],
+            true => vec![
             Block::Text(
                 "The same calls are made from Rust, and from Python by one interpreter for each package. The C++ of svfsc \
                  is reached only through Python here, so what Python adds to it is estimated: its time against the same \
@@ -36,7 +41,7 @@ pub(super) fn page(findings: &Findings) -> Page {
                     .to_owned(),
             ),
             Block::Table(beside(findings)),
-        ])
+        ]})
         .section("How it was measured", vec![Block::Text(format!(
             "Each figure is the median of {}. Every write compares what it overlaps; every read touches what it reads, for \
              eviction. A question about few blocks is asked so often that they are 131,072 together, and its time is that of \
@@ -61,17 +66,27 @@ fn reading(findings: &Findings) -> Vec<Block> {
     vec![Block::Lines(apart), Block::Lines(joined)]
 }
 
+/// Both kinds in one chart, as the document has them.
 fn writing(findings: &Findings) -> Vec<Block> {
-    let apart =
-        lines(findings, "write-apart", "Writing 1 MiB in blocks that do not touch", |work| match work {
-            Work::WriteApart { block_bytes } => Some(block_bytes),
-            _ => None,
-        });
-    let joined = lines(findings, "write-joined", "Writing 1 MiB in blocks that touch", |work| match work {
+    let apart = |work: Work| match work {
+        Work::WriteApart { block_bytes } => Some(block_bytes),
+        _ => None,
+    };
+    let joined = |work: Work| match work {
         Work::WriteJoined { block_bytes } => Some(block_bytes),
         _ => None,
-    });
-    vec![Block::Lines(apart), Block::Lines(joined)]
+    };
+    let named = |series: Vec<Series>, kind: &str, is_plain: bool| -> Vec<Series> {
+        let series = series.into_iter().map(|one| one.renamed(|name| format!("{name}, {kind}")));
+        series.map(|one| if is_plain { one.tone(Tone::Plain) } else { one }).collect()
+    };
+    let all =
+        [named(series(findings, apart), "apart", false), named(series(findings, joined), "touching", true)];
+    let ticks = findings.rows.iter().filter_map(|row| apart(row.work)).map(|size| size as f64);
+    let x = Axis::logarithmic("Block").format(TickFormat::BytesBinary).ticks(ticks);
+    let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
+    let caption = "Writing 1 MiB in blocks that do not touch, and in blocks that do";
+    vec![Block::Lines(Lines::new(caption, x, y, all.concat()).id("write"))]
 }
 
 fn asking(findings: &Findings) -> Vec<Block> {
@@ -114,9 +129,8 @@ fn in_threads(findings: &Findings) -> Vec<Block> {
     let caption = "The same from Python";
     let python =
         threads(findings, "overwrite-python", caption, &[By::StookPython, By::SvfscPython], overwrite);
-    match findings.stook_python.version.as_ref().or(findings.svfsc.version.as_ref()) {
-        Some(_) => blocks.push(Block::Lines(python)),
-        None => blocks.extend(findings.packages().map(Block::Text)),
+    if findings.has_python() {
+        blocks.push(Block::Lines(python));
     }
     let caption = "Writing 1 MiB in blocks of 8 bytes by several threads, each a part of it";
     let parts = threads(findings, "threads", caption, &[By::Stook], |work| match work {
@@ -144,7 +158,11 @@ fn figures(findings: &Findings) -> Vec<Figure> {
 fn series(findings: &Findings, number: impl Fn(Work) -> Option<u64>) -> Vec<Series> {
     let one = |by: By| {
         let point = |row: &Row| Some(Point::new(number(row.work)? as f64, by.seconds(row)? * 1e9));
-        let points: Vec<Point> = findings.rows.iter().filter_map(point).collect();
+        // Rows are in the order in which they were measured.
+        let number = |row: &&Row| number(row.work);
+        let mut rows: Vec<&Row> = findings.rows.iter().filter(|row| number(row).is_some()).collect();
+        rows.sort_by_key(number);
+        let points: Vec<Point> = rows.into_iter().filter_map(point).collect();
         let tone = if by == By::Stook { Tone::Highlight } else { Tone::Plain };
         (!points.is_empty()).then(|| Series::new(by.label(), points).tone(tone))
     };
@@ -213,5 +231,32 @@ mod tests {
         let html = page(&Findings::of_rows(Row::all_taking(|_| 0.5, |_| None))).render();
         let answer = "in blocks of one byte is read at 2.10 MB/s, in blocks of 512 bytes at 2.10 MB/s.";
         assert!(html.find(answer).is_some_and(|at| at < html.find("<section").unwrap()), "{html}");
+    }
+
+    /// Before: the greatest came first, and a line ran from it to the smallest.
+    #[test]
+    fn the_points_of_a_chart_ascend() {
+        let found = Findings::of_rows(Row::all_taking(|_| 0.5, |_| None));
+        let html = page(&found).render();
+        let (_, numbers) = html.split_once("id=\"read-apart\"").unwrap();
+        let (_, numbers) = numbers.split_once("<tbody>").unwrap();
+        let (numbers, _) = numbers.split_once("</tbody>").unwrap();
+        let at = |size: &str| numbers.find(&format!(">{size}</td>")).unwrap();
+        assert!(at("1 B") < at("512 B") && at("512 B") < at("1 MiB"), "{numbers}");
+    }
+
+    /// Before: some ninety rows of dashes, and the same reason again and again.
+    #[test]
+    fn without_packages_for_python_one_line_says_what_to_do() {
+        let found = Findings::of_rows(Row::all_taking(|_| 0.5, |_| None));
+        let html = page(&found).render();
+        assert!(!html.contains("svfsc, Python ÷ Stook"), "{html}");
+        assert_eq!(html.matches("<code>stook study sparse-file --python").count(), 2, "{html}");
+        let tables = super::super::text::text(&found).into_iter().filter_map(|text| match text {
+            crate::Text::Table(table) => Some(table),
+            crate::Text::Line(_) => None,
+        });
+        let columns = |table: Table| table.columns().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        assert!(tables.map(columns).all(|names| !names.iter().any(|name| name.contains("Python"))));
     }
 }

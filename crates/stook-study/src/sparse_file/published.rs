@@ -66,7 +66,7 @@ pub const PLOTS: [Plot; 7] = [
     Plot {
         section: "C++ Performance, Write",
         shows: "The time to write one megabyte, in blocks that touch and in blocks that do not",
-        here: "The lines of Stook in the two charts under “Writing”",
+        here: "The lines of Stook in “Writing 1 MiB in blocks that do not touch, and in blocks that do”",
     },
     Plot {
         section: "C++ Performance, Multi-threaded Writes",
@@ -81,7 +81,7 @@ pub const PLOTS: [Plot; 7] = [
     Plot {
         section: "Python Performance, Write",
         shows: "The time to write the same from Python",
-        here: "The lines from Python in the charts of writing, of every package that is installed",
+        here: "The lines from Python in the same chart, of every package that is installed",
     },
     Plot {
         section: "Python Performance, Multi Threaded Write",

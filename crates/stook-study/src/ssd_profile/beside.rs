@@ -36,7 +36,7 @@ pub(super) fn differs(way: &Unstated) -> String {
         .into_iter()
         .map(|verdict| (verdict, of(verdict)))
         .filter(|(_, those)| !those.is_empty())
-        .map(|(verdict, those)| format!("{} {}", those.join(" "), verdict.text()))
+        .map(|(verdict, those)| format!("{}: {}", verdict.text(), those.join(", ")))
         .collect();
     match changed.is_empty() {
         true => format!("Measured {name}, every conclusion about cells comes out the same."),
@@ -120,7 +120,10 @@ mod tests {
             "Measured through the page cache, cold (uring), every conclusion about cells comes out the same."
         );
         let one = Differs { published: "It grows.", verdict: Verdict::DoesNotHold };
-        assert!(differs(&way(vec![one])).ends_with("otherwise: “It grows.” does not hold."));
+        assert!(differs(&way(vec![one])).ends_with("otherwise: does not hold: “It grows.”."));
+        let all = ["A.", "B."].map(|published| Differs { published, verdict: Verdict::NotMeasured });
+        let said = differs(&way(all.into()));
+        assert!(said.ends_with("otherwise: not measured here: “A.”, “B.”."), "{said}");
     }
 
     #[test]

@@ -57,10 +57,13 @@ fn latency_ns(part: &Part) -> f64 {
     part.latency_mean_s * 1e9
 }
 
-/// The points that are drawn as measured: cells that count.
+/// The points that are drawn as measured: cells that count. The line is broken where one does not.
 fn points(cells: &[Cell], x: fn(&Cell) -> f64, y: impl Fn(&Cell) -> Option<f64>) -> Vec<Point> {
-    let counted = cells.iter().filter(|cell| cell.counts());
-    counted.filter_map(|cell| Some(Point::new(x(cell), y(cell)?))).collect()
+    let point = |cell: &Cell| match cell.counts() {
+        true => Some(Point::new(x(cell), y(cell)?)),
+        false => Some(Point::gap()),
+    };
+    cells.iter().filter_map(point).collect()
 }
 
 fn block(cell: &Cell) -> f64 {
@@ -93,7 +96,10 @@ fn latency_axis() -> Axis {
 const RANDOM: &str = "Here, at random";
 const ORDERED: &str = "Here, in order";
 /// Of products and sums, which the document does not print.
-const OF_PUBLISHED: &str = "Computed from the published";
+const OF_PUBLISHED: &str = "Published, computed";
+/// What failed a check, of each.
+const RANDOM_INVALID: &str = "At random, not valid";
+const ORDERED_INVALID: &str = "In order, not valid";
 
 /// Ours and the published figures over the same measure.
 fn both(findings: &Findings, list: fn(&Profile) -> &[Cell], x: fn(&Cell) -> f64, y: Pick) -> Vec<Series> {
@@ -103,14 +109,16 @@ fn both(findings: &Findings, list: fn(&Profile) -> &[Cell], x: fn(&Cell) -> f64,
         Series::new(ORDERED, all(&findings.sequential)),
         Series::new("Published", all(&findings.published)),
     ];
-    let invalid = list(&findings.profile).iter().filter(|cell| !cell.counts());
-    series.extend(not_valid(invalid.map(|cell| Point::new(x(cell), y(&whole(cell)))).collect()));
+    for (name, profile) in [(RANDOM_INVALID, &findings.profile), (ORDERED_INVALID, &findings.sequential)] {
+        let invalid = list(profile).iter().filter(|cell| !cell.counts());
+        series.extend(not_valid(name, invalid.map(|cell| Point::new(x(cell), y(&whole(cell)))).collect()));
+    }
     series
 }
 
 /// What failed a check is seen, and joined to nothing.
-fn not_valid(points: Vec<Point>) -> Option<Series> {
-    let series = |points| Series::new("Here, not valid", points).tone(Tone::Muted).scatter();
+fn not_valid(name: &str, points: Vec<Point>) -> Option<Series> {
+    let series = |points| Series::new(name, points).tone(Tone::Muted).scatter();
     (!points.is_empty()).then(|| series(points))
 }
 
@@ -167,16 +175,22 @@ pub(super) fn bandwidth_block(findings: &Findings) -> Lines {
 /// Throughput against latency; each point is a depth, and N* is where the two limits meet.
 pub(super) fn throughput_latency(findings: &Findings) -> Lines {
     let labelled = |profile: &Profile, counts: bool| -> Vec<Point> {
-        let cells = profile.depths.iter().filter(|cell| cell.counts() == counts);
-        let point = |cell: &Cell| Point::new(cell.latency_mean_s * 1e9, cell.rate_per_s.value);
-        cells.map(|cell| point(cell).label(count(cell.depth))).collect()
+        let point = |cell: &Cell| {
+            let point = || Point::new(cell.latency_mean_s * 1e9, cell.rate_per_s.value);
+            match cell.counts() == counts {
+                true => Some(point().label(count(cell.depth))),
+                false => counts.then(Point::gap),
+            }
+        };
+        profile.depths.iter().filter_map(point).collect()
     };
     let mut series = vec![
         Series::new(RANDOM, labelled(&findings.profile, true)).tone(Tone::Highlight),
         Series::new(ORDERED, labelled(&findings.sequential, true)),
         Series::new("Published", labelled(&findings.published, true)),
     ];
-    series.extend(not_valid(labelled(&findings.profile, false)));
+    series.extend(not_valid(RANDOM_INVALID, labelled(&findings.profile, false)));
+    series.extend(not_valid(ORDERED_INVALID, labelled(&findings.sequential, false)));
     let caption = "Throughput against latency, reads of 16 KiB; the numbers are depths";
     let chart = Lines::new(caption, latency_axis(), Axis::linear("Reads per second"), series)
         .id("throughput-latency");
@@ -250,21 +264,20 @@ fn field(field: &Field) -> HeatField {
     if cell.counts() { shown } else { shown.doubt(reasons) }
 }
 
-/// X·W against depth. All cells: they are valid only if the law is satisfied.
+/// X·W ÷ N against depth. All cells: they are valid only if the law is satisfied.
 pub(super) fn little(findings: &Findings) -> Lines {
     let products = |profile: &Profile| {
-        profile.depths.iter().map(|cell| Point::new(depth(cell), cell.in_flight())).collect()
+        profile.depths.iter().map(|cell| Point::new(depth(cell), cell.little_ratio)).collect()
     };
-    let identity =
-        findings.published.depths.iter().map(|cell| Point::new(depth(cell), depth(cell))).collect();
     let series = vec![
         Series::new(RANDOM, products(&findings.profile)).tone(Tone::Highlight),
         Series::new(ORDERED, products(&findings.sequential)),
         Series::new(OF_PUBLISHED, products(&findings.published)),
-        Series::new("What the law says", identity).tone(Tone::Muted),
     ];
-    let caption = "Throughput × mean latency against depth: by Little's law both are the same";
-    Lines::new(caption, depths_axis(findings), Axis::logarithmic("X·W"), series).id("little")
+    let caption = "Throughput × mean latency ÷ depth, against depth: by Little's law it is 1";
+    Lines::new(caption, depths_axis(findings), Axis::linear("X·W ÷ N"), series)
+        .id("little")
+        .marker(Marker::y(1.0, "what the law says").named_right())
 }
 
 /// Reads and writes apart, ours in order and the published.
@@ -280,9 +293,12 @@ fn parts(findings: &Findings, y: Pick) -> Vec<Series> {
         Series::new("Writes, published", part(&findings.published, writes)),
     ]
     .into_iter()
-    .chain(not_valid(invalid_mixes(&findings.sequential, |cell| {
-        [cell.read, cell.write].into_iter().flatten().map(|part| y(&part)).collect()
-    })))
+    .chain(not_valid(
+        ORDERED_INVALID,
+        invalid_mixes(&findings.sequential, |cell| {
+            [cell.read, cell.write].into_iter().flatten().map(|part| y(&part)).collect()
+        }),
+    ))
     .collect()
 }
 
@@ -380,11 +396,15 @@ pub(super) fn mix_predicted(findings: &Findings) -> Lines {
     };
     let mut series = vec![
         Series::new(RANDOM, measured(&findings.profile)).tone(Tone::Highlight),
-        Series::new("Predicted", predicted(&findings.fits, &findings.profile)).tone(Tone::Muted),
         Series::new(ORDERED, measured(&findings.sequential)),
         Series::new(OF_PUBLISHED, measured(&findings.published)),
     ];
-    series.extend(not_valid(invalid_mixes(&findings.profile, |cell| vec![rate_of(&whole(cell))])));
+    // One point is no line.
+    let predicted = predicted(&findings.fits, &findings.profile);
+    series.extend((predicted.len() > 1).then(|| Series::new("Predicted", predicted).tone(Tone::Muted)));
+    for (name, profile) in [(RANDOM_INVALID, &findings.profile), (ORDERED_INVALID, &findings.sequential)] {
+        series.extend(not_valid(name, invalid_mixes(profile, |cell| vec![rate_of(&whole(cell))])));
+    }
     let caption = "All requests per second against the mix, and what reads alone and writes alone predict";
     Lines::new(caption, writes_axis(), Axis::linear("IOPS"), series).id("mix-predicted")
 }

@@ -11,8 +11,10 @@ use super::cells::{BASE_BLOCK_BYTES, Cell, Part, Product, Profile};
 use super::extra::{
     advertised, advertised_here, endurance, endurance_here, gigabytes_here, gigabytes_there, rotating_disk,
 };
-use super::fits::{Fits, Fitted};
+use super::fits::{Fits, Fitted, interval, is_known};
 use super::long_run::{Lasting, lasts_a_minute};
+use super::needed::{Missing, Sweep};
+use super::published;
 use super::simulated::SimulatedRead;
 use super::wear::Wear;
 use crate::frame::{self, Conclusion, Judgement, no_figures};
@@ -93,7 +95,11 @@ const CLAIMS: [Claim; 22] = [
         check: "At random places reads of every block, one at a time, take no more than 15% longer than in order.",
         judge: Judge::Apart(
             || frame::not_measured("It read in order only."),
-            |here| places(here.ordered, here.random),
+            |here| match here.rotates {
+                Some(false) => places(here.ordered, here.random),
+                Some(true) => frame::not_measured("This disk rotates."),
+                None => frame::not_measured("The device does not say whether it rotates."),
+            },
         ),
     },
     Claim {
@@ -264,7 +270,7 @@ pub(super) fn sentence(text: &str) -> String {
     format!("{first}{}.", letters.as_str())
 }
 
-fn linear(_: &Profile, fits: &Fits) -> Judgement {
+fn linear(profile: &Profile, fits: &Fits) -> Judgement {
     let Some(model) = fits.block.model() else { return refused(&fits.block) };
     let figures = format!(
         "{} and then {}; the cell furthest from the line is {} away.",
@@ -272,24 +278,27 @@ fn linear(_: &Profile, fits: &Fits) -> Judgement {
         rate(model.bandwidth_bytes_per_s.value),
         percent(model.residual_max)
     );
-    (Verdict::of(model.residual_max <= LINEAR_WITHIN), figures)
+    Sweep::Blocks.all_missing(profile).judge_every(model.residual_max <= LINEAR_WITHIN, figures)
 }
 
 fn little_overhead(_: &Profile, fits: &Fits) -> Judgement {
     let Some(model) = fits.block.model() else { return refused(&fits.block) };
+    if !is_known(&model.fixed_cost_s) {
+        return frame::not_measured(format!(
+            "The fixed cost is not known well enough: {}.",
+            interval(&model.fixed_cost_s, duration_s)
+        ));
+    }
     let (fixed_s, whole_s) = (model.fixed_cost_s.value, model.latency_s(BASE_BLOCK_BYTES as f64));
     let figures = format!("{} of {} are fixed cost.", duration_s(fixed_s), duration_s(whole_s));
     (Verdict::of(fixed_s < whole_s / 2.0), figures)
 }
 
 fn larger_blocks(profile: &Profile, _: &Fits) -> Judgement {
-    let counted: Vec<&Cell> = profile.blocks.iter().filter(|cell| cell.counts()).collect();
-    let (Some(first), Some(last)) = (counted.first(), counted.last()) else {
-        return not_measured("block size");
+    let (counted, missing) = (counted(&profile.blocks), Sweep::Blocks.all_missing(profile));
+    let (Some(first), Some(last), true) = (counted.first(), counted.last(), counted.len() > 1) else {
+        return missing.too_few();
     };
-    if counted.len() < 2 {
-        return not_measured("block size");
-    }
     let figures = format!(
         "From {} to {}: {} to {}, and {} to {} requests per second.",
         bytes_binary(first.block_bytes),
@@ -303,7 +312,7 @@ fn larger_blocks(profile: &Profile, _: &Fits) -> Judgement {
         large.bandwidth_bytes_per_s > small.bandwidth_bytes_per_s
             && large.rate_per_s.value < small.rate_per_s.value
     });
-    (Verdict::of(holds), figures)
+    missing.judge_every(holds, figures)
 }
 
 /// How much slower random places are, at most, and how much slower is noticed.
@@ -313,13 +322,18 @@ fn places(ordered: &Profile, random: &Profile) -> Judgement {
         Some((cell.block_bytes, random.blocks.iter().find(same)?.latency_mean_s / cell.latency_mean_s))
     };
     let ratios: Vec<(u64, f64)> = counted(&ordered.blocks).iter().filter_map(pair).collect();
+    let [ordered, random] = [ordered, random].map(|profile| Sweep::Blocks.all_missing(profile));
+    let named = |missing: Missing, places: &str| {
+        Missing(missing.0.iter().map(|name| format!("{name} {places}")).collect())
+    };
+    let missing = named(ordered, "in order").and(named(random, "at random places"));
     if ratios.is_empty() {
-        return not_measured("block size");
+        return missing.too_few();
     }
     let figures: Vec<String> =
         ratios.iter().map(|(block, ratio)| format!("{ratio:.2} with {}", bytes_binary(*block))).collect();
     let holds = ratios.iter().all(|(_, ratio)| *ratio <= 1.15);
-    (Verdict::of(holds), format!("Of that in order: {}.", figures.join(", ")))
+    missing.judge_every(holds, format!("Of that in order: {}.", figures.join(", ")))
 }
 
 fn best_blocks(profile: &Profile, _: &Fits) -> Judgement {
@@ -328,12 +342,13 @@ fn best_blocks(profile: &Profile, _: &Fits) -> Judgement {
         cells.iter().max_by(|one, other| figure(one).total_cmp(&figure(other))).map(|cell| cell.block_bytes)
     };
     let most = [best(|cell| cell.rate_per_s.value), best(|cell| cell.bandwidth_bytes_per_s)];
+    let missing = Sweep::Blocks.all_missing(profile);
     let ([Some(requests), Some(bytes)], true) = (most, cells.len() > 1) else {
-        return not_measured("block size");
+        return missing.too_few();
     };
     let [shown_requests, shown_bytes] = [requests, bytes].map(bytes_binary);
-    (
-        Verdict::of(requests != bytes),
+    missing.judge_best(
+        requests != bytes,
         format!("The most requests with {shown_requests}, the most bytes with {shown_bytes}."),
     )
 }
@@ -341,28 +356,30 @@ fn best_blocks(profile: &Profile, _: &Fits) -> Judgement {
 /// By latencies that nothing contradicts: those that leave a part out would make time look idle.
 fn between_requests(profile: &Profile, _: &Fits) -> Judgement {
     let alone = profile.products.iter().find(|product| product.depth == 1 && product.is_seen);
-    let Some(alone) = alone else { return not_measured("depth of 1") };
+    let Some(alone) = alone else {
+        return Missing(vec!["depth 1".to_owned()]).too_few();
+    };
     let idle = 1.0 - alone.ratio;
     (Verdict::of(idle >= 0.10), format!("{} of the time.", percent(idle.max(0.0))))
 }
 
 /// What failed another check proves no law: its latencies may be those of a cache.
 fn little(profile: &Profile, _: &Fits) -> Judgement {
+    let depths = published::profile().depths;
+    let is_there = |cell: &Cell| profile.products.iter().any(|product| product.depth == cell.depth);
+    let missing = depths.iter().filter(|cell| !is_there(cell));
+    let missing = Missing(missing.map(|cell| format!("depth {}", cell.depth)).collect());
     if profile.products.is_empty() {
-        return not_measured("depth");
+        return missing.too_few();
     }
     let said = |product: &Product| {
         let other = if product.is_seen { "" } else { ", and another number was seen in flight" };
         format!("{:.2} at {}{other}", product.ratio, count(product.depth))
     };
     let products: Vec<String> = profile.products.iter().map(said).collect();
-    let left_out = match profile.depths.len() - profile.products.len() {
-        0 => String::new(),
-        left_out => format!("; {left_out} of {} depths failed another check", profile.depths.len()),
-    };
     let is_near = |product: &Product| product.is_seen && (product.ratio - 1.0).abs() <= LITTLE_WITHIN;
     let holds = profile.products.iter().all(is_near);
-    (Verdict::of(holds), format!("Of the depth: {}{left_out}.", products.join(", ")))
+    missing.judge_every(holds, format!("Of the depth: {}.", products.join(", ")))
 }
 
 /// The cells that count.
@@ -379,21 +396,28 @@ fn within(figures: &[f64], reference: f64, share: f64) -> (bool, f64) {
 fn latency_by_depth(profile: &Profile, _: &Fits) -> Judgement {
     let cells: Vec<&Cell> = counted(&profile.depths).into_iter().filter(|cell| cell.depth > 1).collect();
     let each_s: Vec<f64> = cells.iter().map(|cell| cell.latency_mean_s / cell.depth as f64).collect();
-    let (Some(&deepest_s), true) = (each_s.last(), each_s.len() > 1) else { return not_measured("depth") };
+    let missing = Sweep::Depths.missing(profile, |cell| cell.depth > 1);
+    let deepest = published::profile().depths.last().map(|cell| cell.depth);
+    // All are compared with the greatest depth: others in its place say something else.
+    let is_there = cells.last().map(|cell| cell.depth) == deepest;
+    let (Some(&deepest_s), true) = (each_s.last(), each_s.len() > 1 && is_there) else {
+        return missing.too_few();
+    };
     let (is_near, _) = within(&each_s, deepest_s, 0.20);
     let shown = cells.iter().zip(&each_s);
     let shown: Vec<String> =
         shown.map(|(cell, each_s)| format!("{} at {}", duration_s(*each_s), count(cell.depth))).collect();
-    (Verdict::of(is_near), format!("For each in flight: {}.", shown.join(", ")))
+    missing.judge_every(is_near, format!("For each in flight: {}.", shown.join(", ")))
 }
 
 fn constant_rate(profile: &Profile, _: &Fits) -> Judgement {
     let rates: Vec<f64> = counted(&profile.depths).iter().map(|cell| cell.rate_per_s.value).collect();
+    let missing = Sweep::Depths.all_missing(profile);
     let (Some(most), true) = (rates.iter().copied().max_by(f64::total_cmp), rates.len() > 1) else {
-        return not_measured("depth");
+        return missing.too_few();
     };
     let (is_near, away) = within(&rates, most, 0.20);
-    (Verdict::of(is_near), format!("The lowest rate is {} below the highest.", percent(away)))
+    missing.judge_every(is_near, format!("The lowest rate is {} below the highest.", percent(away)))
 }
 
 /// Reads of every mix, or writes: their share and figures.
@@ -408,39 +432,48 @@ fn of_mixes(profile: &Profile, reads: bool) -> Vec<(f64, Part)> {
     counted(&profile.mixes).iter().filter_map(part).collect()
 }
 
-fn latency_of_mixes(profile: &Profile, _: &Fits) -> Judgement {
-    let mut verdict = Verdict::Holds;
-    let mut figures = Vec::new();
-    for (name, reads) in [("reads", true), ("writes", false)] {
-        let parts = of_mixes(profile, reads);
-        let alone = parts.iter().find(|(share, _)| *share == 1.0);
-        let (Some((_, alone)), true) = (alone, parts.len() > 1) else { return not_measured("mix") };
-        let latencies: Vec<f64> = parts.iter().map(|(_, part)| part.latency_mean_s).collect();
-        let (is_near, away) = within(&latencies, alone.latency_mean_s, 0.15);
-        figures.push(format!("{name} up to {}", percent(away)));
-        if !is_near {
-            verdict = Verdict::DoesNotHold;
-        }
+/// Of reads, and of writes: how far the figures of mixes are from the one that they are compared
+/// with. None where there is none, or nothing beside it.
+fn of_both(
+    profile: &Profile,
+    share_within: f64,
+    figures: impl Fn(&[(f64, Part)]) -> Option<(Vec<f64>, f64)>,
+) -> [Option<(&'static str, bool, f64)>; 2] {
+    [("reads", true), ("writes", false)].map(|(name, reads)| {
+        let (all, reference) = figures(&of_mixes(profile, reads))?;
+        let (is_near, away) = within(&all, reference, share_within);
+        (all.len() > 1).then_some((name, is_near, away))
+    })
+}
+
+/// The verdict on both: either refutes alone, and both have to be whole to hold.
+fn judged_of_both(profile: &Profile, found: [Option<(&'static str, bool, f64)>; 2], said: &str) -> Judgement {
+    let missing = Sweep::Mixes.all_missing(profile);
+    let found: Vec<_> = found.into_iter().flatten().collect();
+    if found.is_empty() {
+        return missing.too_few();
     }
-    (verdict, format!("From what they take alone: {}.", figures.join(", ")))
+    let figures: Vec<String> =
+        found.iter().map(|(name, _, away)| format!("{name} up to {}", percent(*away))).collect();
+    let holds = found.iter().all(|(_, is_near, _)| *is_near);
+    missing.judge_every(holds, format!("{said}: {}.", figures.join(", ")))
+}
+
+fn latency_of_mixes(profile: &Profile, _: &Fits) -> Judgement {
+    let found = of_both(profile, 0.15, |parts| {
+        let (_, alone) = parts.iter().find(|(share, _)| *share == 1.0)?;
+        Some((parts.iter().map(|(_, part)| part.latency_mean_s).collect(), alone.latency_mean_s))
+    });
+    judged_of_both(profile, found, "From what they take alone")
 }
 
 fn normalised(profile: &Profile, _: &Fits) -> Judgement {
-    let mut verdict = Verdict::Holds;
-    let mut figures = Vec::new();
-    for (name, reads) in [("reads", true), ("writes", false)] {
-        let parts = of_mixes(profile, reads);
+    let found = of_both(profile, 0.20, |parts| {
         let rates: Vec<f64> = parts.iter().map(|(share, part)| part.rate_per_s / share).collect();
-        let (Some(most), true) = (rates.iter().copied().max_by(f64::total_cmp), rates.len() > 1) else {
-            return not_measured("mix");
-        };
-        let (is_near, away) = within(&rates, most, 0.20);
-        figures.push(format!("{name} up to {} below the highest", percent(away)));
-        if !is_near {
-            verdict = Verdict::DoesNotHold;
-        }
-    }
-    (verdict, sentence(&figures.join(", ")))
+        let most = rates.iter().copied().max_by(f64::total_cmp)?;
+        Some((rates, most))
+    });
+    judged_of_both(profile, found, "Below the highest")
 }
 
 fn saturates(profile: &Profile, fits: &Fits) -> Judgement {
@@ -457,7 +490,7 @@ fn saturates(profile: &Profile, fits: &Fits) -> Judgement {
         significant(most),
         significant(alone)
     );
-    (Verdict::of(model.saturated), figures)
+    Sweep::Depths.all_missing(profile).judge_best(model.saturated, figures)
 }
 
 fn falls_again(profile: &Profile, fits: &Fits) -> Judgement {
@@ -468,7 +501,7 @@ fn falls_again(profile: &Profile, fits: &Fits) -> Judgement {
         let share = percent(cell.rate_per_s.value / most);
         format!("Depth {} gives {share} of the highest throughput.", count(cell.depth))
     });
-    (Verdict::of(model.retrograde.is_some()), figures)
+    Sweep::Depths.all_missing(profile).judge_best(model.retrograde.is_some(), figures)
 }
 
 /// Reads and writes together. What reads alone and writes alone predict of a mix is another
@@ -476,14 +509,15 @@ fn falls_again(profile: &Profile, fits: &Fits) -> Judgement {
 fn total_of_mixes(profile: &Profile, _: &Fits) -> Judgement {
     let cells = counted(&profile.mixes);
     let rates: Vec<f64> = cells.iter().map(|cell| cell.rate_per_s.value).collect();
+    let missing = Sweep::Mixes.all_missing(profile);
     let (Some(most), true) = (rates.iter().copied().max_by(f64::total_cmp), rates.len() > 1) else {
-        return not_measured("mix");
+        return missing.too_few();
     };
     let (is_near, _) = within(&rates, most, 0.20);
     let shown = cells
         .iter()
         .map(|cell| format!("{} with {}% reads", significant(cell.rate_per_s.value), cell.read_share));
-    (Verdict::of(is_near), format!("Per second: {}.", shown.collect::<Vec<String>>().join(", ")))
+    missing.judge_every(is_near, format!("Per second: {}.", shown.collect::<Vec<String>>().join(", ")))
 }
 
 /// The document says it of its mixes, not of its small writes.
@@ -492,8 +526,9 @@ fn writes_of_mixes(profile: &Profile, _: &Fits) -> Judgement {
     let mixes: Vec<(u8, f64, f64)> = counted
         .filter_map(|cell| Some((cell.read_share, cell.write?.latency_mean_s, cell.read?.latency_mean_s)))
         .collect();
+    let missing = Sweep::Mixes.missing(profile, |cell| (1..100).contains(&cell.read_share));
     if mixes.is_empty() {
-        return not_measured("mix");
+        return missing.too_few();
     }
     let figures: Vec<String> = mixes
         .iter()
@@ -501,18 +536,12 @@ fn writes_of_mixes(profile: &Profile, _: &Fits) -> Judgement {
             format!("{} against {} with {share}% reads", duration_s(write_s), duration_s(read_s))
         })
         .collect();
-    (
-        Verdict::of(mixes.iter().all(|(_, write_s, read_s)| is_slightly_higher(*write_s, *read_s))),
-        format!("{}.", figures.join(", ")),
-    )
+    let holds = mixes.iter().all(|(_, write_s, read_s)| is_slightly_higher(*write_s, *read_s));
+    missing.judge_every(holds, format!("{}.", figures.join(", ")))
 }
 
 fn is_slightly_higher(write_s: f64, read_s: f64) -> bool {
     write_s > read_s && write_s <= SLIGHTLY_MOST * read_s
-}
-
-pub(super) fn not_measured(what: &str) -> Judgement {
-    (Verdict::NotMeasured, format!("No {what} has passed its checks."))
 }
 
 #[cfg(test)]
@@ -520,7 +549,6 @@ mod tests {
     use stook::bench::gates::State;
 
     use super::*;
-    use crate::ssd_profile::published;
 
     /// Those of the conclusions that are checked in one way on both.
     fn verdicts(profile: &Profile) -> Vec<(&'static str, Verdict)> {
@@ -606,6 +634,60 @@ mod tests {
         assert_eq!(holding, ["Little's law is proven by the graph of latency over depth."]);
     }
 
+    /// Before: what was left decided, so that "every mix" held without the cell that refutes it.
+    #[test]
+    fn a_conclusion_about_every_cell_needs_all_of_them_and_names_those_that_are_missing() {
+        let without = |list: fn(&mut Profile) -> &mut Vec<Cell>, invalid: &[usize]| {
+            let mut profile = published::profile();
+            for cell in list(&mut profile).iter_mut().enumerate() {
+                if invalid.contains(&cell.0) {
+                    cell.1.state = State::Invalid;
+                }
+            }
+            profile
+        };
+        let judged = |profile: &Profile, words: &str| {
+            let fits = Fits::of(profile, None);
+            let found = conclusions((profile, &fits), &here(profile, &Wear::default()), &fits);
+            let one = found.into_iter().find(|one| one.published.contains(words)).unwrap();
+            (one.verdict, one.here)
+        };
+        let mixes = without(|profile| &mut profile.mixes, &[0, 1]);
+        for words in ["does not impact", "Normalised", "hardly correlates", "slightly higher"] {
+            let (verdict, said) = judged(&mixes, words);
+            assert_eq!(verdict, Verdict::NotMeasured, "{words}: {said}");
+            let only_mixes = words == "slightly higher";
+            let missing = if only_mixes { "valid: 70% reads." } else { "valid: 100% reads, 70% reads." };
+            assert!(said.contains(missing), "{words}: {said}");
+        }
+        let blocks = without(|profile| &mut profile.blocks, &[0, 1, 2]);
+        for words in ["IOPS go down", "not the best measure"] {
+            let (verdict, said) = judged(&blocks, words);
+            assert_eq!(verdict, Verdict::NotMeasured, "{words}: {said}");
+            assert!(said.contains("not valid: 4 KiB, 16 KiB, 32 KiB."), "{words}: {said}");
+        }
+        let mut one = without(|profile| &mut profile.blocks, &[0, 1, 2, 3]);
+        assert_eq!(places(&published::profile(), &one).0, Verdict::NotMeasured);
+        one.blocks[4].latency_mean_s *= 2.0;
+        assert_eq!(places(&published::profile(), &one).0, Verdict::DoesNotHold, "one is enough to refute");
+    }
+
+    /// Before: it was judged on whatever device there was.
+    #[test]
+    fn what_is_said_of_an_ssd_is_judged_on_what_is_known_to_be_one() {
+        let (profile, wear) = (published::profile(), Wear::default());
+        let fits = Fits::of(&profile, None);
+        let verdict = |rotates| {
+            let here = Here { rotates, ..here(&profile, &wear) };
+            let found = conclusions((&profile, &fits), &here, &fits);
+            found.into_iter().find(|one| one.published.starts_with("An SSD finds")).unwrap().verdict
+        };
+        assert_eq!(
+            [Some(false), None, Some(true)].map(verdict),
+            [Verdict::Holds, Verdict::NotMeasured, Verdict::NotMeasured]
+        );
+    }
+
     #[test]
     fn cells_that_are_not_valid_decide_nothing() {
         let mut none = published::profile();
@@ -630,14 +712,18 @@ mod tests {
             little(&profile, &Fits::of(&profile, None))
         };
         let one = Product { depth: 1, ratio: 1.0, is_seen: true };
-        let reported = "Of the depth: 1.00 at 1; 4 of 5 depths failed another check.";
-        assert_eq!(judged(&[one]), (Verdict::Holds, reported.to_owned()));
+        let reported = "Needed for it, and not valid: depth 4, depth 32, depth 256, depth 1024. Of the others: Of the \
+                        depth: 1.00 at 1.";
+        assert_eq!(judged(&[one]), (Verdict::NotMeasured, reported.to_owned()));
+        let all = published::profile().depths;
+        let all: Vec<Product> = all.iter().map(|cell| Product { depth: cell.depth, ..one }).collect();
+        assert_eq!(judged(&all).0, Verdict::Holds);
         let half = Product { depth: 256, ratio: 0.5, is_seen: true };
         assert_eq!(judged(&[one, half]).0, Verdict::DoesNotHold);
         let unseen = Product { depth: 4, is_seen: false, ..one };
         let (verdict, said) = judged(&[one, unseen]);
         assert_eq!(verdict, Verdict::DoesNotHold);
-        assert!(said.contains("1.00 at 4, and another number was seen in flight;"), "{said}");
+        assert!(said.contains("1.00 at 4, and another number was seen in flight."), "{said}");
         assert_eq!(judged(&[]).0, Verdict::NotMeasured);
     }
 

@@ -90,8 +90,8 @@ pub(super) const BLOCK_DEPTH: &str = "Large blocks and many requests at once do 
 pub(super) const LITTLE: &str = "There is a law for everything in which something waits, found by J. D. C. Little: the mean \
     number in flight is throughput × mean latency (X·W). If forty people an hour enter a shop and each stays half an \
     hour, twenty are inside. So X·W has to be the depth that was asked for: if it is less, either that many were never \
-    in flight, or the latencies leave out a part of the waiting. In the chart each point is a depth, and the dashed line \
-    is what the law says: points below it have lost some waiting.\n\n\
+    in flight, or the latencies leave out a part of the waiting. The chart has X·W ÷ N, N being the depth: 1, \
+    the dashed line, is what the law says, and points below it have lost some waiting.\n\n\
     The published study says that its table over depths proves this law. Its own figures show the opposite: from depth \
     32 on its latencies account for half of the requests in flight. What it printed is most likely the time in the \
     device, without the time in the queue of the program. Here every cell is checked against the law twice, with the \

@@ -3,12 +3,16 @@
 
 use stook::report::units::{percent, rate};
 
-use super::conclusions::{Here, not_measured, sentence};
+use super::conclusions::{Here, sentence};
+use super::needed::Sweep;
 use super::published;
 use super::simulated::Curves;
 use crate::frame::{self, Judgement};
 use crate::text::duration_s;
 use crate::verdict::Verdict;
+
+/// Where no rate of reads in order counts.
+const NO_READS: &str = "No reads in order passed their checks.";
 
 /// A figure in the text of the document.
 fn printed(row: usize) -> f64 {
@@ -32,8 +36,10 @@ pub(super) fn rotating_disk(here: &Here<'_>) -> Judgement {
     if here.rotates == Some(true) {
         let counted = here.random.blocks.iter().filter(|cell| cell.counts());
         let points: Vec<_> = counted.map(|cell| (cell.block_bytes as f64, cell.latency_mean_s)).collect();
-        let Some(found) = Curves::of(&points) else { return not_measured("block size") };
-        return (Verdict::of(found.is_logarithmic()), said(found));
+        let Some(found) = Curves::of(&points) else {
+            return Sweep::Blocks.all_missing(here.random).too_few();
+        };
+        return Sweep::Blocks.all_missing(here.random).judge_best(found.is_logarithmic(), said(found));
     }
     let (Some(found), [small, .., large]) = (Curves::of_reads(here.simulated), here.simulated) else {
         return frame::not_measured("No disk is known to rotate here.");
@@ -78,7 +84,9 @@ pub(super) fn advertised_here(here: &Here<'_>) -> Judgement {
             "The system does not say what is advertised of this device: --rated-read does.{beside}"
         ));
     };
-    let Some((share, said)) = of_rating("reads", reads, Some(rated)) else { return not_measured("cell") };
+    let Some((share, said)) = of_rating("reads", reads, Some(rated)) else {
+        return frame::not_measured(NO_READS);
+    };
     let said: Vec<String> = [Some(said), writes].into_iter().flatten().collect();
     (Verdict::of(share >= reached / advertised), sentence(&said.join("; ")))
 }
@@ -89,7 +97,7 @@ pub(super) fn gigabytes_there() -> Judgement {
 
 pub(super) fn gigabytes_here(here: &Here<'_>) -> Judgement {
     let [reads, _] = here.best_bytes_per_s;
-    reads.map_or_else(|| not_measured("cell"), in_a_minute)
+    reads.map_or_else(|| frame::not_measured(NO_READS), in_a_minute)
 }
 
 fn in_a_minute(bytes_per_s: f64) -> Judgement {

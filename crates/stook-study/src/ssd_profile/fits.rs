@@ -5,6 +5,8 @@ use serde::Serialize;
 use stook::bench::model::block::{BlockCell, BlockModel};
 use stook::bench::model::depth::{DepthCell, DepthModel};
 use stook::bench::model::mix::{MixCell, MixModel};
+use stook::report::least_squares::Estimate;
+use stook::report::stats::Interval;
 
 use super::cells::Profile;
 
@@ -32,6 +34,24 @@ impl Fits {
             depth: Fitted(DepthModel::fit(&depths, p99_target_s)),
             mix: Fitted(MixModel::fit(&mixes)),
         }
+    }
+}
+
+/// How many times its lower end the upper end of an interval may be for a value to be a figure.
+const KNOWN_WITHIN: f64 = 2.0;
+
+/// Whether a value is known well enough to be said.
+pub(super) fn is_known(estimate: &Estimate) -> bool {
+    let Interval { low, high, .. } = estimate.interval;
+    low > 0.0 && high <= KNOWN_WITHIN * low
+}
+
+/// Where a value lies, its ends as `shown`.
+pub(super) fn interval(estimate: &Estimate, shown: impl Fn(f64) -> String) -> String {
+    let Interval { low, high, .. } = estimate.interval;
+    match high.is_finite() {
+        true => format!("{} to {}", shown(low.max(0.0)), shown(high)),
+        false => format!("{} or more", shown(low.max(0.0))),
     }
 }
 

@@ -17,6 +17,7 @@ mod extra;
 pub mod fits;
 mod frame;
 pub mod long_run;
+mod needed;
 mod page;
 mod plan;
 pub mod published;
@@ -188,8 +189,9 @@ impl SsdProfile {
         self.long_run_s.map(|long_run_s| long_run::bench(self, long_run_s))
     }
 
-    /// How long everything is measured.
-    fn expected_s(&self, bench: &Bench) -> f64 {
+    /// How long everything is measured, at most.
+    pub fn expected_s(&self) -> f64 {
+        let bench = &self.bench();
         let others = OtherWay::ALL.map(|way| way.bench(self));
         let all = [bench].into_iter().chain(&others);
         let long_run_s = self.long_run().and_then(|bench| bench.expected_s()).unwrap_or(0.0);
@@ -237,7 +239,7 @@ impl Study for SsdProfile {
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
         let bench = self.bench();
-        hooks.note(&takes(&bench, self.expected_s(&bench)));
+        hooks.note(&takes(&bench, self.expected_s()));
         let beside = Beside { rated: self.rated, wear: Wear::of(&self.work), ..Beside::default() };
         Ok(State { bench, result: None, beside })
     }

@@ -3,11 +3,12 @@
 use stook::bench::gates::State;
 use stook::bench::model::block::BlockModel;
 use stook::bench::{BenchResult, CellResult, Workload};
+use stook::report::least_squares::Estimate;
 use stook::report::page::{Block, Figure, Page};
 use stook::report::units::{bytes_binary, bytes_decimal, rate, significant};
 
 use super::cells::{Cell, Profile};
-use super::fits::{Fits, Fitted};
+use super::fits::{Fits, Fitted, interval, is_known};
 use super::states::{self, States};
 use super::{Findings, beside, charts, explained, reading, tables};
 use crate::text::duration_s;
@@ -28,13 +29,13 @@ pub(super) fn page(findings: &Findings) -> Page {
         .section("Block and depth together", map_section(findings))
         .section("Do the figures add up?", little_section(findings))
         .section("Reads and writes mixed", mix_section(findings))
-        .section("One cell, closely", distribution_section(findings))
+        .appendix("One cell, closely", distribution_section(findings))
         .section("What the document does not state: page cache and engine", beside::unstated_section(findings))
         .section("What is advertised, and how long it lasts", beside::lasting_section(findings))
         .section("On a simulated hard disk", beside::simulated_section(findings))
-        .section("What was fitted", vec![Block::Table(tables::fitted(findings).for_page(""))])
-        .section("May these figures be believed?", gates_section(&findings.result))
-        .section("The same with fio", fio_section(findings))
+        .appendix("What was fitted", vec![Block::Table(tables::fitted(findings).for_page(""))])
+        .appendix("May these figures be believed?", gates_section(&findings.result))
+        .appendix("The same with fio", fio_section(findings))
 }
 
 fn text(text: &str) -> Block {
@@ -88,16 +89,20 @@ fn figures_of(places: &str, fits: &Fits) -> Vec<Figure> {
     let figure = |value: String, label: &str| Figure { value, label: format!("{label}, {places}") };
     let mut figures = Vec::new();
     if let Some(model) = fits.block.model() {
-        figures.push(figure(duration_s(model.fixed_cost_s.value), "wait before the first byte of a read"));
-        figures.push(figure(rate(model.bandwidth_bytes_per_s.value), "for the bytes that follow"));
+        let known = |estimate: &Estimate, shown: fn(f64) -> String, label: &str| {
+            let label = format!("{label} ({})", interval(estimate, shown));
+            is_known(estimate).then(|| figure(shown(estimate.value), &label))
+        };
+        figures.extend(known(&model.fixed_cost_s, duration_s, "wait before the first byte of a read"));
+        figures.extend(known(&model.bandwidth_bytes_per_s, rate, "for the bytes that follow"));
     }
     if let Some(model) = fits.depth.model() {
         let most = model.rate_max_per_s.value;
         figures.push(figure(significant(most), "reads of 16 KiB per second at most, asked for together"));
-        figures.push(figure(
-            super::verdict::plain(model.depth_star.value),
-            "reads at once, at the very least, for that",
-        ));
+        if is_known(&model.depth_star) {
+            let least = super::verdict::plain(model.depth_star.value);
+            figures.push(figure(least, "reads at once, at the very least, for that"));
+        }
     }
     figures
 }
@@ -253,8 +258,11 @@ fn gates_section(result: &BenchResult) -> Vec<Block> {
         let notes = states::notes(result, state).into_iter();
         blocks.extend(notes.map(|note| Block::Note(format!("{title}: {note}"))));
     }
-    blocks.push(Block::Table(tables::gates(result).for_page("Every check of every cell")));
     blocks.push(text(explained::CHECKS));
+    blocks.push(Block::Folded {
+        summary: "Every check of every cell".to_owned(),
+        blocks: vec![Block::Table(tables::gates(result).for_page(""))],
+    });
     blocks
 }
 
@@ -304,6 +312,9 @@ fn fio_section(findings: &Findings) -> Vec<Block> {
              data in it; compare the total latencies of fio (`lat`), because its `clat` leaves out the time before a \
              request is on its way.",
         ),
-        Block::Code(findings.fio_job.clone()),
+        Block::Folded {
+            summary: "The jobs, as a file for fio".to_owned(),
+            blocks: vec![Block::Code(findings.fio_job.clone())],
+        },
     ]
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::chart::{Bars, Columns, HeatMap, Lines};
 use super::html::{append, escape, json_for_script, prose};
-use super::table::{Table, render_facts};
+use super::table::{Table, is_beside, render_facts};
 
 const STYLE: &str = include_str!("page.css");
 /// Nothing is loaded and nothing runs; the style inside the page is the only thing allowed.
@@ -59,6 +59,13 @@ pub enum Block {
     Columns(Columns),
     /// A heat map.
     Heat(HeatMap),
+    /// What few look at: it is unfolded on request, and not printed.
+    Folded {
+        /// What it is.
+        summary: String,
+        /// Shown when it is unfolded; no charts.
+        blocks: Vec<Block>,
+    },
 }
 
 /// A page being written.
@@ -81,6 +88,7 @@ pub struct Page {
     title: String,
     lead: Vec<String>,
     sections: Vec<(String, Vec<Block>)>,
+    appendix: Vec<(String, Vec<Block>)>,
     footer: String,
     data: Option<String>,
 }
@@ -102,6 +110,13 @@ impl Page {
     #[must_use]
     pub fn section(mut self, heading: impl Into<String>, blocks: Vec<Block>) -> Self {
         self.sections.push((heading.into(), blocks));
+        self
+    }
+
+    /// Adds a section that comes after all others, also those that are added later.
+    #[must_use]
+    pub fn appendix(mut self, heading: impl Into<String>, blocks: Vec<Block>) -> Self {
+        self.appendix.push((heading.into(), blocks));
         self
     }
 
@@ -142,7 +157,7 @@ impl Page {
         }
         html.push_str("</header>\n");
         let mut charts = 0;
-        for (heading, blocks) in &self.sections {
+        for (heading, blocks) in self.sections.iter().chain(&self.appendix) {
             html.push_str("<section>\n");
             if !heading.is_empty() {
                 append(&mut html, format_args!("<h2>{}</h2>\n", prose(heading)));
@@ -192,6 +207,14 @@ impl Block {
             Self::Lines(lines) => lines.render(id, html),
             Self::Columns(columns) => columns.render(id, html),
             Self::Heat(map) => map.render(id, html),
+            Self::Folded { summary, blocks } => {
+                append(
+                    html,
+                    format_args!("<details class=\"folded\"><summary>{}</summary>\n", prose(summary)),
+                );
+                blocks.iter().for_each(|block| block.render(id, html));
+                html.push_str("</details>\n");
+            }
         }
     }
 }
@@ -209,8 +232,7 @@ fn render_links(links: &[Link], html: &mut String) {
     html.push_str("<ul class=\"links\">\n");
     for link in links {
         let (name, detail) = (escape(&link.name), prose(&link.detail));
-        let is_beside = !link.path.contains([':', '\\']) && !link.path.starts_with('/');
-        let name = match is_beside {
+        let name = match is_beside(&link.path) {
             true => format!("<a href=\"{}\">{name}</a>", escape(&link.path)),
             false => name,
         };
@@ -252,6 +274,7 @@ mod tests {
             Block::Lines(chart().id(text()).marker(Marker::x(1.5, text())).marker(Marker::y(2.5, text()))),
             Block::Columns(columns.marker(Marker::x(1.5, text()))),
             Block::Heat(heat),
+            Block::Folded { summary: text(), blocks: vec![Block::Code(text())] },
         ];
         let page = Page::new(text()).lead(text()).section(text(), blocks).footer(text());
         page.data(&[HOSTILE]).unwrap().render()
@@ -267,6 +290,13 @@ mod tests {
             assert!(!html.contains(loading), "{loading}");
         }
         assert!(html.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn an_appendix_comes_after_what_is_added_later() {
+        let page = Page::new("").appendix("Last", Vec::new()).section("First", Vec::new());
+        let html = page.render();
+        assert!(html.find("<h2>First").unwrap() < html.find("<h2>Last").unwrap(), "{html}");
     }
 
     #[test]
@@ -300,7 +330,9 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!((ids.len(), all), (10, 10), "{ids:?}");
-        for tag in ["svg", "g", "figure", "section", "table", "tr", "dl", "li", "span", "text", "div", "p"] {
+        for tag in [
+            "svg", "g", "figure", "section", "table", "tr", "dl", "li", "span", "text", "div", "p", "details",
+        ] {
             let opened =
                 html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
             assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");

@@ -72,6 +72,8 @@ pub struct Replay {
 impl Trace {
     /// The most reads of one trace.
     pub const READS_MAX: usize = 1 << 26;
+    /// The longest read of a trace, bytes: a replay holds one in memory.
+    pub const READ_MAX_BYTES: u64 = 1 << 30;
 
     /// Reads a trace.
     ///
@@ -163,6 +165,9 @@ fn read(text: &str, file_len: u64) -> Result<ByteRange, String> {
     });
     let (offset, len) =
         numbers.ok_or_else(|| format!("expected `offset,length` in bytes, found {:?}", shortened(text)))?;
+    if len > Trace::READ_MAX_BYTES {
+        return Err(format!("a read of {len} bytes; expected at most {}", Trace::READ_MAX_BYTES));
+    }
     ByteRange::at(offset, len)
         .filter(|range| range.end() <= file_len)
         .ok_or_else(|| format!("{len} bytes at {offset} reach past the end of the file, {file_len} bytes"))

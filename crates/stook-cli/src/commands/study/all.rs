@@ -34,7 +34,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FS", value_delimiter = ',')]
     on: Vec<String>,
     /// The Python interpreter in which stook and svfsc are looked for, to be measured from Python
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", value_parser = super::parse_program)]
     python: String,
     /// Where index.html goes, and a directory for each study
     #[arg(long, value_name = "DIR", default_value = ".")]

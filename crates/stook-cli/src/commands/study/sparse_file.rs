@@ -1,6 +1,6 @@
 //! `stook study sparse-file`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use stook_study::sparse_file::SparseFileStudy;
 use stook_study::sparse_file::replay::{Over, replay};
 
 use crate::context::Context;
+use crate::interrupt;
 
 /// What `stook study sparse-file` takes.
 #[derive(Debug, clap::Args)]
@@ -35,7 +36,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
     /// The Python interpreter in which stook and svfsc are looked for, to be measured from Python
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", value_parser = super::parse_program)]
     python: String,
     /// Where study.json and study.html go
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -52,15 +53,16 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
             Some(address) => Over::Address(address),
             None => Over::Zeros(Duration::from_secs_f64(args.latency)),
         };
-        return replay_trace(path, &over, context);
+        return replay_trace(path.clone(), over, context);
     }
     let study = SparseFileStudy { rounds: args.rounds as usize, python: args.python };
     super::measure(&study, &args.out, context)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn replay_trace(path: &Path, over: &Over, context: &Context) -> anyhow::Result<ExitCode> {
-    let replayed = replay(path, over)?;
+fn replay_trace(path: PathBuf, over: Over, context: &Context) -> anyhow::Result<ExitCode> {
+    // A pipe without a writer, and a server, may block it. It leaves nothing.
+    let replayed = interrupt::wait_for(move || replay(&path, &over))??;
     let mut output = context.output();
     match context.json() {
         true => output.json(&Document::new("study", &replayed))?,

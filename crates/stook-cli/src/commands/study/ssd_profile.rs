@@ -11,7 +11,7 @@ use crate::context::Context;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stook study ssd-profile                          the device below this directory, in about seven minutes
+  stook study ssd-profile                          the device below this directory, in about ten minutes
   stook study ssd-profile --work /mnt/disk         another device
   stook study ssd-profile --runs 1 --time 1m       a minute per cell, as it was published
   stook study ssd-profile --long-run 5m            whether its speed lasts: five minutes of reads, and of writes
@@ -60,8 +60,13 @@ pub(super) struct Args {
 /// # Errors
 /// Returns an error if measuring or writing the result fails.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let study = SsdProfile {
-        work: args.work,
+    super::measure(&study(&args), &args.out, context)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn study(args: &Args) -> SsdProfile {
+    SsdProfile {
+        work: args.work.clone(),
         file_bytes: args.size,
         rounds: args.runs,
         time_s: args.time,
@@ -69,7 +74,23 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         p99_target_s: args.p99,
         long_run_s: args.long_run,
         rated: Ratings { read_bytes_per_s: args.rated_read, write_bytes_per_s: args.rated_write },
-    };
-    super::measure(&study, &args.out, context)?;
-    Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    /// Before: it said seven minutes of a default that takes ten.
+    #[test]
+    fn the_help_says_how_long_it_takes() {
+        let command = Args::augment_args(clap::Command::new("ssd-profile"));
+        let help = command.clone().render_long_help().to_string();
+        let args = Args::from_arg_matches(&command.get_matches_from(["ssd-profile"])).unwrap();
+        let minutes = study(&args).expected_s() / 60.0;
+        assert_eq!(minutes.round(), 10.0, "{minutes}");
+        assert!(help.contains("in about ten minutes"), "{help}");
+    }
 }

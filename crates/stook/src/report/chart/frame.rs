@@ -7,6 +7,9 @@ use super::scale::{Axis, Scale};
 /// How wide a character is on a phone, in per cent of the width of a chart.
 const CHAR_ON_PHONE: f64 = 2.8;
 
+/// The same on a wide screen.
+const CHAR_ON_WIDE: f64 = 1.25;
+
 /// A value that is marked across the whole chart.
 #[derive(Debug, Clone)]
 pub struct Marker {
@@ -160,22 +163,30 @@ impl Frame {
                 format_args!("<text class=\"y\" x=\"0\" y=\"{at:.2}%\" dx=\"-10\" dy=\"4\">{text}</text>"),
             );
         }
-        // Marks that would run into one another on a phone are shown on wide screens only.
-        let mut shown_until = f64::NEG_INFINITY;
+        // Marks that would run into one another on a phone are shown on wide screens only, and those
+        // that would do so there have no text.
+        let (mut on_phone_until, mut on_wide_until) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for &tick in &x.ticks {
             let (at, text) = (x.percent(tick), self.x.format.text(tick));
-            let half = (text.chars().count() + 1) as f64 * CHAR_ON_PHONE / 2.0;
-            let class = if at - half < shown_until { "x wide" } else { "x" };
+            let half = |char: f64| (text.chars().count() + 1) as f64 * char / 2.0;
+            let class = if at - half(CHAR_ON_PHONE) < on_phone_until { "x wide" } else { "x" };
+            let is_shown = at - half(CHAR_ON_WIDE) >= on_wide_until;
             if class == "x" {
-                shown_until = at + half;
+                on_phone_until = at + half(CHAR_ON_PHONE);
             }
-            let text = escape(&text);
+            if is_shown {
+                on_wide_until = at + half(CHAR_ON_WIDE);
+            }
+            let text = if is_shown { escape(&text) } else { String::new() };
             append(
                 html,
                 format_args!(
                     "<line x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=\"100%\" y2=\"100%\" class=\"tick\"/>"
                 ),
             );
+            if text.is_empty() {
+                continue;
+            }
             append(
                 html,
                 format_args!("<text class=\"{class}\" x=\"{at:.2}%\" y=\"100%\" dy=\"22\">{text}</text>"),
@@ -245,6 +256,21 @@ pub(super) const CLOSE: &str = "</figure>\n";
 mod tests {
     use super::super::scale::TickFormat;
     use super::*;
+
+    /// Before: the greatest, given first, hid all others on a phone, and small steps were unreadable.
+    #[test]
+    fn marks_in_any_order_leave_room_for_one_another() {
+        let ticks = [1 << 20, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512].map(f64::from);
+        let x = Axis::logarithmic("Block").format(TickFormat::BytesBinary).ticks(ticks);
+        let frame = Frame::new("A", x, Axis::linear("y"));
+        let (x, y) = frame.scales(ticks.into_iter(), std::iter::once(1.0));
+        let mut html = String::new();
+        frame.axes(&x, &y, &mut html);
+        assert!(html.contains(">1 B</text>") && html.contains(">1 MiB</text>"), "{html}");
+        assert_eq!(html.matches("class=\"tick\"").count(), 11);
+        let shown = html.matches("class=\"x").count();
+        assert!((4..11).contains(&shown), "{shown}: {html}");
+    }
 
     #[test]
     fn marks_that_would_overlap_on_a_phone_are_for_wide_screens() {

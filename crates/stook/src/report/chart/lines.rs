@@ -19,12 +19,18 @@ pub struct Point {
     x: f64,
     y: f64,
     label: String,
+    is_gap: bool,
 }
 
 impl Point {
     /// The point at `x`, `y`.
     pub fn new(x: f64, y: f64) -> Self {
-        Self { x, y, label: String::new() }
+        Self { x, y, label: String::new(), is_gap: false }
+    }
+
+    /// No point: the line is broken here.
+    pub fn gap() -> Self {
+        Self { is_gap: true, ..Self::new(0.0, 0.0) }
     }
 
     /// A few characters beside the point. Shown where they have room: on a highlighted line, or on
@@ -58,6 +64,18 @@ impl Series {
         self
     }
 
+    /// The same under another name.
+    #[must_use]
+    pub fn renamed(mut self, name: impl FnOnce(&str) -> String) -> Self {
+        self.name = name(&self.name);
+        self
+    }
+
+    /// What is no gap.
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| !point.is_gap)
+    }
+
     /// Its points are not joined by a line.
     #[must_use]
     pub fn scatter(mut self) -> Self {
@@ -83,15 +101,20 @@ impl Lines {
     frame_methods!();
 
     fn shown<'a>(&self, series: &'a Series) -> impl Iterator<Item = &'a Point> {
+        series.points().filter(|point| self.can_show(point))
+    }
+
+    fn can_show(&self, point: &Point) -> bool {
         let Frame { x, y, .. } = &self.frame;
-        series.points.iter().filter(|point| x.can_show(point.x) && y.can_show(point.y))
+        x.can_show(point.x) && y.can_show(point.y)
     }
 
     /// `number` is different for every chart of a page.
     pub(in super::super) fn render(&self, number: usize, html: &mut String) {
         let shown = || self.series.iter().flat_map(|series| self.shown(series));
         let (x, y) = self.frame.scales(shown().map(|point| point.x), shown().map(|point| point.y));
-        let left_out = self.series.iter().map(|series| series.points.len()).sum::<usize>() - shown().count();
+        let left_out =
+            self.series.iter().map(|series| series.points().count()).sum::<usize>() - shown().count();
         let names = self.series.iter().map(|series| series.name.chars().count().min(NAME_CHARS));
         let right = names.max().unwrap_or(0) + 1;
         self.frame.open(number, &self.description(), (&x, &y), right, left_out, html);
@@ -119,12 +142,16 @@ impl Lines {
         append(html, format_args!("<g class=\"{}\">", self.class(index)));
         if !series.is_scatter {
             // The inner drawing is stretched to the chart; the width of the stroke is not.
-            html.push_str("<svg viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\"><polyline points=\"");
-            for point in self.shown(series) {
-                let (x, y) = place(point);
-                append(html, format_args!("{x:.3},{y:.3} "));
+            html.push_str("<svg viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\">");
+            for part in series.points.split(|point| point.is_gap).filter(|part| !part.is_empty()) {
+                html.push_str("<polyline points=\"");
+                for point in part.iter().filter(|point| self.can_show(point)) {
+                    let (x, y) = place(point);
+                    append(html, format_args!("{x:.3},{y:.3} "));
+                }
+                html.push_str("\"/>");
             }
-            html.push_str("\"/></svg>");
+            html.push_str("</svg>");
         }
         let labels = series.tone == Tone::Highlight || self.series.len() == 1;
         for point in self.shown(series) {
@@ -164,12 +191,11 @@ impl Lines {
         html.push_str("<ul class=\"legend\" aria-hidden=\"true\">");
         for (index, series) in self.series.iter().enumerate() {
             let (class, name) = (self.class(index), escape(&series.name));
-            append(
-                html,
-                format_args!(
-                    "<li class=\"{class}\"><svg><line x2=\"100%\" y1=\"50%\" y2=\"50%\"/></svg>{name}</li>"
-                ),
-            );
+            let sign = match series.is_scatter {
+                true => "<circle cx=\"50%\" cy=\"50%\" r=\"3.5\"/>",
+                false => "<line x2=\"100%\" y1=\"50%\" y2=\"50%\"/>",
+            };
+            append(html, format_args!("<li class=\"{class}\"><svg>{sign}</svg>{name}</li>"));
         }
         html.push_str("</ul>\n");
     }
@@ -178,7 +204,7 @@ impl Lines {
         let mut table = Table::new("").column("Series", Align::Left);
         table = table.column(&self.frame.x.label, Align::Right).column(&self.frame.y.label, Align::Right);
         for series in &self.series {
-            for point in &series.points {
+            for point in series.points() {
                 let (x, y) = (self.frame.x.format.text(point.x), self.frame.y.format.text(point.y));
                 table = table.row([series.name.clone(), x, y], series.tone);
             }
@@ -246,8 +272,21 @@ mod tests {
         let series = vec![Series::new("a", points()), Series::new("b", points()).scatter()];
         let mut html = String::new();
         Lines::new("A", Axis::linear("x"), Axis::linear("y"), series).render(0, &mut html);
-        assert_eq!((html.matches("<polyline").count(), html.matches("<circle").count()), (1, 4));
+        // One of the circles is the sign of the legend.
+        assert_eq!((html.matches("<polyline").count(), html.matches("<circle").count()), (1, 5));
         assert_eq!(html.matches("<g class=\"series c2 scatter\">").count(), 1);
+    }
+
+    /// Before: a line ran straight over what failed its checks.
+    #[test]
+    fn a_gap_breaks_the_line_and_is_no_point() {
+        let points = vec![Point::new(1.0, 1.0), Point::new(2.0, 2.0), Point::gap(), Point::new(4.0, 4.0)];
+        let mut html = String::new();
+        let series = vec![Series::new("a", points)];
+        Lines::new("A", Axis::logarithmic("x"), Axis::logarithmic("y"), series).render(0, &mut html);
+        assert_eq!((html.matches("<polyline").count(), html.matches("<circle").count()), (2, 3));
+        assert_eq!(html.matches("<th scope=\"row\">a</th>").count(), 3);
+        assert!(!html.contains("without a place"), "{html}");
     }
 
     #[test]

@@ -67,10 +67,12 @@ impl Axis {
         Self { logarithmic: true, ..Self::linear(label) }
     }
 
-    /// Marks these values instead of round ones.
+    /// Marks these values instead of round ones, in any order.
     #[must_use]
     pub fn ticks(mut self, ticks: impl IntoIterator<Item = f64>) -> Self {
         self.ticks = ticks.into_iter().collect();
+        self.ticks.sort_by(f64::total_cmp);
+        self.ticks.dedup();
         self
     }
 

@@ -167,6 +167,8 @@ fn a_trace_says_which_line_is_wrong() {
             "line 2 of the trace: 4 bytes at 8 reach past the end of the file, 10 bytes",
         ),
         ("# a; file size 10\n18446744073709551615,4\n", "reach past the end"),
+        // Before: a replay made a buffer of it, which aborted the program.
+        ("# a; file size 100000000000\n0,40000000000\n", "line 2 of the trace: a read of 40000000000 bytes"),
     ] {
         let error = Trace::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with(expected) || error.contains(expected), "{error}");
