@@ -223,7 +223,8 @@ impl Findings {
     }
 }
 
-/// A verdict that every round comes to; where they differ, or there is one only, nothing is decided.
+/// A verdict that every round comes to; where they differ, or there is one only, nothing is
+/// decided.
 fn beyond_spread(rounds: &[bool], figures: String) -> Judgement {
     match rounds {
         [] | [_] => not_measured(format!("{figures} One round has no spread: --runs 2 or more.")),

@@ -4,7 +4,7 @@ use stook::report::units;
 
 use super::conclusions::CLAIMS;
 use super::ends::DriveKind;
-use super::published::{CHECKS, DETAILS, DISKS, DOCUMENT, LOCAL, MEMORY, OPTIONS, SYSTEMS};
+use super::published::{CHECKS, DETAILS, DISKS, DOCUMENT, LOCAL, MEMORY, NOTES, OPTIONS, SYSTEMS};
 use super::ways::{PUBLISHED_BLOCK_BYTES, Way};
 use super::{End, Findings, Row};
 use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
@@ -48,6 +48,16 @@ fn apart(rate: Option<f64>, mark: &str) -> [String; 2] {
         .map(|unit| rate.map_or_else(|| NONE.to_owned(), |rate| format!("{:.3}{mark}", rate / unit)))
 }
 
+/// What ours is held against, and how large it is.
+fn note(findings: &Findings, row: usize) -> String {
+    let rating = match row {
+        0 => return format!("one file of {}", units::bytes_binary(findings.file_bytes)),
+        2 => findings.rated_read_bytes_per_s,
+        _ => findings.rated_write_bytes_per_s,
+    };
+    rating.map_or_else(|| NONE.to_owned(), units::rate)
+}
+
 fn tables(findings: &Findings) -> Vec<Beside> {
     let own = findings.rate(Way::PUBLISHED);
     let cached = |row: usize| findings.cached.get(row).and_then(|cached| cached.seconds);
@@ -55,6 +65,7 @@ fn tables(findings: &Findings) -> Vec<Beside> {
     let outlier = rate_of(cached(0));
     vec![
         Beside::new(DISKS, ["Here, MB/s", "Here, MiB/s", "Of the rating"], |row| disks(findings, row)),
+        Beside::new(NOTES, ["Here"], |row| [note(findings, row)]),
         Beside::new(LOCAL, ["Here, MB/s", "Here, MiB/s", "From memory, by cp"], |row| {
             let rate = own.filter(|_| is_of_local(findings, row));
             let [decimal, binary] = apart(rate, findings.mark());

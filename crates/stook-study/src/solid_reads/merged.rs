@@ -105,8 +105,8 @@ pub struct Rule {
     pub line: Option<Line>,
 }
 
-/// What a file costs and what its bytes cost: a line through the times of archives of the same bytes
-/// in different numbers of files.
+/// What a file costs and what its bytes cost: a line through the times of archives of the same
+/// bytes in different numbers of files.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Line {
     /// What each further file costs, seconds.
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!((rule.slow_bytes, rule.fast_bytes), (Some(512 << 10), 1 << 20));
     }
 
-    /// Before: a line that was off by a third said 3.19 MiB, though files of 4 MiB came at less than
-    /// half of the rate of one.
+    /// Before: a line that was off by a third said 3.19 MiB, though files of 4 MiB came at less
+    /// than half of the rate of one.
     #[test]
     fn a_line_that_does_not_fit_is_none_and_the_rows_decide() {
         let times_s = [22.0e-3, 50.3e-3, 62.6e-3, 71.9e-3, 94.6e-3];
