@@ -233,7 +233,8 @@ impl All {
             (SsdProfile::NAME, self.size_bytes),
         ];
         let most = others.iter().filter(|(name, _)| self.is_wanted(name)).map(|(_, bytes)| *bytes).max();
-        check_space(&self.work, kept.saturating_add(most.unwrap_or(0))).context("data of --size does not fit")
+        check_space(&self.work, kept.saturating_add(most.unwrap_or(self.size_bytes)))
+            .context("data of --size does not fit")
     }
 
     /// The places of all of them.

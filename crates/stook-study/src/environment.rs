@@ -12,6 +12,9 @@ use stook::device::Attachment;
 use stook::report::time::time_of;
 use stook::report::units;
 
+use crate::frame::Conclusion;
+use crate::verdict::Verdict;
+
 /// Facts about a machine and a place on it, in the order in which they are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Environment {
@@ -83,6 +86,15 @@ impl Environment {
         let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
         known.map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// Where data lies in memory nothing is judged of a device: what was found stands beside.
+pub(crate) fn nothing_of_a_device(mut conclusions: Vec<Conclusion>) -> Vec<Conclusion> {
+    for one in conclusions.iter_mut().filter(|one| one.verdict != Verdict::NotMeasured) {
+        one.verdict = Verdict::NotMeasured;
+        one.here = format!("The data lies in memory, and on no device. {}", one.here);
+    }
+    conclusions
 }
 
 /// What is asked of every device, and not every one tells.
@@ -250,6 +262,25 @@ mod tests {
         assert_eq!((mount.point.as_str(), mount.options.as_str()), ("/mnt/a b", "rw,noatime"));
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("tmpfs", "none"));
         assert!(Mount::parse("nonsense").is_none());
+    }
+
+    /// Before: seven conclusions of a device were judged on tmpfs.
+    #[test]
+    fn nothing_is_judged_of_a_device_where_there_is_none() {
+        let one = |verdict| Conclusion {
+            section: "",
+            published: "",
+            check: "",
+            verdict_of_published: Verdict::Holds,
+            figures_of_published: String::new(),
+            verdict,
+            here: "1.36 times.".to_owned(),
+        };
+        let judged = [Verdict::Holds, Verdict::DoesNotHold, Verdict::NotMeasured].map(one);
+        let all = nothing_of_a_device(judged.into());
+        assert!(all.iter().all(|one| one.verdict == Verdict::NotMeasured));
+        assert_eq!(all[0].here, "The data lies in memory, and on no device. 1.36 times.");
+        assert_eq!(all[0].verdict_of_published, Verdict::Holds);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const RUNS: [(&str, &str); 35] = [
     ("bench compare", "bench compare results.json results.json"),
     (
         "study all",
-        "study all --skip solid-reads --skip bulk-copy --skip ssd-profile --skip sparse-file --size 60K --keep-caches --work work --out out",
+        "study all --skip solid-reads --skip bulk-copy --skip ssd-profile --skip sparse-file --size 60K --keep-caches --work . --out out",
     ),
     (
         "study many-small-files",

@@ -79,6 +79,7 @@ pub(crate) fn cold(bench: &mut Bench) -> anyhow::Result<()> {
             block_len: FIO_BLOCK_LEN,
             depth: 32,
             requests: Some(GETS),
+            time_s: None,
             cached: false,
         };
         let mut ways = vec![

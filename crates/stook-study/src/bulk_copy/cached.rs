@@ -12,26 +12,42 @@ use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use serde::Serialize;
+use stook::report::stats::median;
 
 use super::ways::with_cp;
+use crate::sample::remove;
 
 /// Data against memory, as published: 18 of 64 GiB, and 147 of them.
 pub(super) const SHARES: [f64; 2] = [0.3, 2.3];
 
-/// A copy of a source that was read just before.
+/// One round: a copy of a cold source, and one of a source that was read just before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CachedRun {
+    /// Of the cold one, seconds.
+    pub cold_seconds: f64,
+    /// Of the other.
+    pub seconds: f64,
+}
+
+/// A copy of a source that was read just before, beside one of a cold source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cached {
     /// Bytes of the file ÷ memory.
     pub data_of_memory: f64,
     /// The limit of memory, bytes.
     pub memory_bytes: u64,
-    /// How long it took, seconds.
+    /// How long it took, seconds: median of the rounds.
     pub seconds: Option<f64>,
+    /// The same with a cold source, in the same group.
+    pub cold_seconds: Option<f64>,
+    /// Every round.
+    pub runs: Vec<CachedRun>,
     /// Why it was not measured.
     pub left_out: Option<String>,
 }
 
-/// Measures a copy with that much memory for what `file_bytes` are in. `prepare` empties caches.
+/// Measures copies with that much memory for what `file_bytes` are in, cold and not, in turn.
+/// `prepare` empties caches. The last copy stays.
 ///
 /// # Errors
 /// Returns an error if copying fails; where no control group can be made, that is said instead.
@@ -40,10 +56,18 @@ pub(super) fn measure(
     to: &Path,
     file_bytes: u64,
     data_of_memory: f64,
-    prepare: impl FnOnce() -> anyhow::Result<()>,
+    rounds: usize,
+    prepare: impl Fn() -> anyhow::Result<()>,
 ) -> anyhow::Result<Cached> {
     let memory_bytes = (file_bytes as f64 / data_of_memory) as u64;
-    let left_out = |why: String| Cached { data_of_memory, memory_bytes, seconds: None, left_out: Some(why) };
+    let left_out = |why: String| Cached {
+        data_of_memory,
+        memory_bytes,
+        seconds: None,
+        cold_seconds: None,
+        runs: Vec::new(),
+        left_out: Some(why),
+    };
     // What cp and the shell need themselves.
     if memory_bytes < 16 << 20 {
         return Ok(left_out("the file is too small to leave a program any memory".to_owned()));
@@ -52,13 +76,36 @@ pub(super) fn measure(
         Ok(group) => group,
         Err(error) => return Ok(left_out(format!("no control group can be made: {error:#}"))),
     };
-    prepare()?;
-    let read = group.within("cat").arg(from).stdin(Stdio::null()).stdout(Stdio::null()).status();
-    ensure!(read.context("cannot start cat")?.success(), "cannot read {}", from.display());
-    let began = Instant::now();
-    with_cp(&mut group.within("cp"), from, to)?;
-    let seconds = Some(began.elapsed().as_secs_f64());
-    Ok(Cached { data_of_memory, memory_bytes, seconds, left_out: None })
+    let copy = || -> anyhow::Result<f64> {
+        remove(to)?;
+        let began = Instant::now();
+        with_cp(&mut group.within("cp"), from, to)?;
+        Ok(began.elapsed().as_secs_f64())
+    };
+    let mut runs = Vec::new();
+    for _ in 0..rounds {
+        prepare()?;
+        let cold_seconds = copy()?;
+        prepare()?;
+        let read = group.within("cat").arg(from).stdin(Stdio::null()).stdout(Stdio::null()).status();
+        ensure!(read.context("cannot start cat")?.success(), "cannot read {}", from.display());
+        runs.push(CachedRun { cold_seconds, seconds: copy()? });
+    }
+    let median_of = |of: fn(&CachedRun) -> f64| median(&runs.iter().map(of).collect::<Vec<_>>());
+    let (seconds, cold_seconds) = (median_of(|run| run.seconds)?, median_of(|run| run.cold_seconds)?);
+    let (seconds, cold_seconds) = (Some(seconds), Some(cold_seconds));
+    Ok(Cached { data_of_memory, memory_bytes, seconds, cold_seconds, runs, left_out: None })
+}
+
+#[cfg(test)]
+impl Cached {
+    /// Of rounds of a cold source and of one that was read.
+    pub(super) fn of(data_of_memory: f64, runs: &[[f64; 2]]) -> Self {
+        let runs: Vec<CachedRun> =
+            runs.iter().map(|&[cold_seconds, seconds]| CachedRun { cold_seconds, seconds }).collect();
+        let (seconds, cold_seconds) = (Some(runs[0].seconds), Some(runs[0].cold_seconds));
+        Self { data_of_memory, memory_bytes: 1, seconds, cold_seconds, runs, left_out: None }
+    }
 }
 
 /// How the control groups of these copies are named, before the number of the process.
@@ -142,7 +189,7 @@ mod tests {
     fn a_file_that_leaves_no_memory_is_left_out_and_says_so() {
         let place = tempfile::tempdir().unwrap();
         let found =
-            measure(place.path(), place.path(), 1 << 20, 2.3, || panic!("nothing is prepared")).unwrap();
+            measure(place.path(), place.path(), 1 << 20, 2.3, 1, || panic!("nothing is prepared")).unwrap();
         assert!(found.seconds.is_none() && found.left_out.unwrap().contains("too small"));
     }
 
@@ -167,9 +214,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let [from, to] = ["from", "to"].map(|name| place.path().join(name));
         fs::write(&from, vec![5; 48 << 20]).unwrap();
-        let found = measure(&from, &to, 48 << 20, 2.3, || Ok(())).unwrap();
+        let found = measure(&from, &to, 48 << 20, 2.3, 2, || Ok(())).unwrap();
         assert_ne!(found.seconds.is_some(), found.left_out.is_some());
         if found.seconds.is_some() {
+            assert_eq!((found.runs.len(), found.cold_seconds.is_some()), (2, true));
             assert_eq!(fs::metadata(&to).unwrap().len(), 48 << 20);
             let own = format!("/sys/fs/cgroup/memory/stook-study-{}", std::process::id());
             assert!(!Path::new(&own).exists(), "the group is removed");

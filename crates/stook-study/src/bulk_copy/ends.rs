@@ -27,6 +27,9 @@ pub struct End {
     /// What kind of drive it is, where the document has one of that kind.
     #[serde(skip)]
     pub(super) kind: Option<DriveKind>,
+    /// Whether it is memory, and no device.
+    #[serde(skip)]
+    pub(super) is_memory: bool,
 }
 
 /// A kind of drive that the document has.
@@ -69,7 +72,7 @@ impl End {
         };
         let simulated = simulated(attachment);
         let kind = DriveKind::of(attachment).filter(|_| simulated.is_none());
-        Self { file_system, device, link, rotates, simulated, kind }
+        Self { file_system, device, link, rotates, simulated, kind, is_memory: attachment.is_memory }
     }
 
     /// The mark of figures that are not of a drive.

@@ -4,7 +4,7 @@ use stook::report::units;
 
 use super::conclusions::CLAIMS;
 use super::ends::DriveKind;
-use super::published::{CHECKS, DETAILS, DISKS, DOCUMENT, LOCAL, MEMORY, OPTIONS, SYSTEMS};
+use super::published::{CHECKS, DETAILS, DISKS, DOCUMENT, LOCAL, MEMORY, NOTES, OPTIONS, SYSTEMS};
 use super::ways::{PUBLISHED_BLOCK_BYTES, Way};
 use super::{End, Findings, Row};
 use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
@@ -14,7 +14,7 @@ pub(super) fn frame(findings: &Findings) -> Frame {
         verdict: verdict(findings),
         tables: tables(findings),
         procedure: procedure(findings),
-        conclusions: judged(&CLAIMS, findings),
+        conclusions: findings.of_devices(judged(&CLAIMS, findings)),
         elsewhere: ELSEWHERE.into(),
         facts: facts(findings),
         ..Frame::of(DOCUMENT, &CONTRADICTIONS, &findings.environment)
@@ -48,6 +48,16 @@ fn apart(rate: Option<f64>, mark: &str) -> [String; 2] {
         .map(|unit| rate.map_or_else(|| NONE.to_owned(), |rate| format!("{:.3}{mark}", rate / unit)))
 }
 
+/// What ours is held against, and how large it is.
+fn note(findings: &Findings, row: usize) -> String {
+    let rating = match row {
+        0 => return format!("one file of {}", units::bytes_binary(findings.file_bytes)),
+        2 => findings.rated_read_bytes_per_s,
+        _ => findings.rated_write_bytes_per_s,
+    };
+    rating.map_or_else(|| NONE.to_owned(), units::rate)
+}
+
 fn tables(findings: &Findings) -> Vec<Beside> {
     let own = findings.rate(Way::PUBLISHED);
     let cached = |row: usize| findings.cached.get(row).and_then(|cached| cached.seconds);
@@ -55,6 +65,7 @@ fn tables(findings: &Findings) -> Vec<Beside> {
     let outlier = rate_of(cached(0));
     vec![
         Beside::new(DISKS, ["Here, MB/s", "Here, MiB/s", "Of the rating"], |row| disks(findings, row)),
+        Beside::new(NOTES, ["Here"], |row| [note(findings, row)]),
         Beside::new(LOCAL, ["Here, MB/s", "Here, MiB/s", "From memory, by cp"], |row| {
             let rate = own.filter(|_| is_of_local(findings, row));
             let [decimal, binary] = apart(rate, findings.mark());
@@ -132,7 +143,10 @@ fn facts(findings: &Findings) -> Vec<(String, String)> {
 }
 
 fn procedure(findings: &Findings) -> Vec<Step> {
-    let places = format!("{} to {}", findings.from.display(), findings.to.display());
+    // As they are, and not as they were typed.
+    let places =
+        [&findings.from, &findings.to].map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+    let places = format!("{} to {}", places[0].display(), places[1].display());
     vec![
         Step::other(
             "Blocks are queued up between threads: 128K each, and 10 of them",
@@ -174,7 +188,10 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "what is still in memory is copied faster, as the document itself shows",
         ),
         Step::other("Windows, Robocopy, WSL", "Linux, cp", "not measured: none of them is here"),
-        Step::rounds(format!("{} rounds, every way in turn; medians", findings.rounds)),
+        Step::rounds(format!(
+            "{}, every way in turn, every second time in the opposite order; medians, and verdicts that every round comes to",
+            units::count_of(findings.rounds as u64, "round", "rounds")
+        )),
     ]
 }
 
@@ -283,8 +300,7 @@ mod tests {
     /// Twice a rate is held against what carries both directions of a copy within a drive.
     #[test]
     fn only_a_copy_within_a_drive_is_held_against_the_link_twice() {
-        let (memory_bytes, left_out) = (1, None);
-        let cached = vec![Cached { data_of_memory: 0.3, memory_bytes, seconds: Some(1.0), left_out }];
+        let cached = vec![Cached::of(0.3, &[[2.0, 1.0]])];
         let found = Findings { cached, file_bytes: 450_000_000, ..Findings::copying(200e6) };
         let shares = |found: &Findings| here(found, CHECKS).into_iter().map(|cells| cells[2].clone());
         assert_eq!(shares(&found).collect::<Vec<_>>(), ["66.7%", "66.7%", "150.0%"]);

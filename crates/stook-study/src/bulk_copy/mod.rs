@@ -20,13 +20,13 @@ use stook::report::page::Page;
 use stook::report::stats::median;
 use stook::report::units;
 
-pub use self::cached::Cached;
 pub(crate) use self::cached::remove_left_groups;
+pub use self::cached::{Cached, CachedRun};
 pub use self::ends::End;
 pub use self::ways::Way;
 use crate::cold::{Cold, Next};
-use crate::environment::Environment;
-use crate::frame::Frame;
+use crate::environment::{Environment, nothing_of_a_device};
+use crate::frame::{Conclusion, Frame};
 use crate::limit::sequential;
 use crate::place::{IsOwn, OwnDirectory, PlaceLock};
 use crate::sample::{check_space, remove, write_data};
@@ -151,6 +151,8 @@ struct Place {
 /// The directory that is made in --from, and the one in --to, with the files of each.
 pub(crate) const DIRECTORIES: [(&str, IsOwn); 2] =
     [("stook-bulk-copy-source", is_source), ("stook-bulk-copy-copies", is_copy)];
+/// Rounds of copies with memory that is bounded, at most.
+const CACHED_ROUNDS_MAX: usize = 3;
 /// Some blocks of the smallest size.
 const FILE_MIN_BYTES: u64 = 10 << 10;
 /// The name of the file in both.
@@ -261,7 +263,12 @@ impl Study for BulkCopy {
         hooks.note(&format!("Round {} of {}", state.rounds, self.rounds));
         let (from, to) = (state.place.from(), state.place.to());
         let paths = [from.clone()];
-        for (way, runs, left_out) in &mut state.ways {
+        let is_turned = state.rounds.is_multiple_of(2);
+        let mut ways: Vec<_> = state.ways.iter_mut().collect();
+        if is_turned {
+            ways.reverse();
+        }
+        for (way, runs, left_out) in ways {
             if left_out.is_some() {
                 continue;
             }
@@ -285,9 +292,12 @@ impl Study for BulkCopy {
         let (from, to) = (state.place.from(), state.place.to());
         let paths = [from.clone()];
         for share in cached::SHARES {
-            hooks.check()?;
-            let prepare = || state.cold.prepare(Next { paths: &paths, memory_bytes: 0 });
-            let cached = cached::measure(&from, &to, self.file_bytes, share, prepare)?;
+            let prepare = || {
+                hooks.check()?;
+                state.cold.prepare(Next { paths: &paths, memory_bytes: 0 })
+            };
+            let rounds = self.rounds.min(CACHED_ROUNDS_MAX);
+            let cached = cached::measure(&from, &to, self.file_bytes, share, rounds, prepare)?;
             if cached.seconds.is_some() {
                 ways::compare(&from, &to)?;
             }
@@ -395,6 +405,12 @@ impl Findings {
         passes(self.limit.as_ref(), self.is_within_disks) > 1.0
     }
 
+    /// Nothing is judged of devices where there is none.
+    fn of_devices(&self, conclusions: Vec<Conclusion>) -> Vec<Conclusion> {
+        let is_memory = self.source.is_memory || self.destination.is_memory;
+        if is_memory { nothing_of_a_device(conclusions) } else { conclusions }
+    }
+
     /// What passes at this rate ÷ the limit.
     fn of_limit(&self, bytes_per_s: f64) -> Option<f64> {
         let limit = self.limit.as_ref()?;
@@ -435,7 +451,7 @@ impl Findings {
             seconds: Some(seconds),
             bytes_per_s: Some(bytes_per_s),
             of_limit: Some(2.0 * bytes_per_s / 600e6),
-            runs: vec![seconds],
+            runs: vec![seconds; 3],
             left_out: None,
         };
         Self { rows: Way::all().into_iter().map(row).collect(), ..empty }

@@ -33,8 +33,8 @@ pub(super) fn page(findings: &Findings) -> Page {
         .section("The size of the block", vec![Block::Lines(blocks(findings))])
         .section("What memory makes of a benchmark", vec![
             Block::Text(
-                "cp copies a source that was read just before, in a control group with so much memory that the file is 0.3 \
-                 of it, and then 2.3. In the first the source comes out of memory, and the rate says nothing about the \
+                "cp copies a cold source, and one that was read just before, in a control group with so much memory that \
+                 the file is 0.3 of it, and then 2.3. In the first the source comes out of memory, and the rate says nothing about the \
                  device."
                     .to_owned(),
             ),
@@ -111,7 +111,7 @@ fn blocks(findings: &Findings) -> Lines {
 
 fn table(findings: &Findings, caption: &str) -> Table {
     let none = || "–".to_owned();
-    let head = numbers(caption, ["", "Time", "MB/s", "MiB/s", "Of the limit", ""]);
+    let head = numbers(caption, ["", "Time", "MB/s", "Rounds, MB/s", "MiB/s", "Of the limit", ""]);
     findings.rows.iter().fold(head, |table, row| {
         let rate = |unit: f64| row.bytes_per_s.map_or_else(none, |rate| format!("{:.1}", rate / unit));
         let last = row.left_out.clone().unwrap_or_else(|| row.mark().to_owned());
@@ -119,6 +119,7 @@ fn table(findings: &Findings, caption: &str) -> Table {
             row.label.clone(),
             row.seconds.map_or_else(none, |seconds| format!("{seconds:.3} s")),
             rate(1e6),
+            rounds(findings, row),
             rate(f64::from(1 << 20)),
             row.of_limit.map_or_else(none, units::percent),
             last,
@@ -127,16 +128,31 @@ fn table(findings: &Findings, caption: &str) -> Table {
     })
 }
 
+/// The slowest and the fastest round.
+fn rounds(findings: &Findings, row: &Row) -> String {
+    let rate = |seconds: f64| format!("{:.0}", findings.file_bytes as f64 / seconds / 1e6);
+    let slowest = row.runs.iter().copied().max_by(f64::total_cmp);
+    let fastest = row.runs.iter().copied().min_by(f64::total_cmp);
+    match slowest.zip(fastest) {
+        Some((slowest, fastest)) => format!("{} – {}", rate(slowest), rate(fastest)),
+        None => "–".to_owned(),
+    }
+}
+
 fn cached(findings: &Findings, caption: &str) -> Table {
-    let head = numbers(caption, ["File ÷ memory", "Memory", "MB/s", "Of the rate when cold", ""]);
-    let cold = findings.rate(Way::Cp);
+    let head =
+        numbers(caption, ["File ÷ memory", "Memory", "MB/s, cold", "MB/s, read before", "Of cold", ""]);
     findings.cached.iter().fold(head, |table, one| {
-        let rate = one.seconds.map(|seconds| findings.file_bytes as f64 / seconds);
+        let of = |seconds: Option<f64>| Some(findings.file_bytes as f64 / seconds?);
+        let (rate, cold) = (of(one.seconds), of(one.cold_seconds));
+        let shown =
+            |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| format!("{:.1}", rate / 1e6));
         let share = rate.zip(cold).map(|(rate, cold)| units::percent(rate / cold));
         let cells = [
             format!("{:.1}", one.data_of_memory),
             units::bytes_binary(one.memory_bytes),
-            rate.map_or_else(|| "–".to_owned(), |rate| format!("{:.1}", rate / 1e6)),
+            shown(cold),
+            shown(rate),
             share.unwrap_or_else(|| "–".to_owned()),
             one.left_out.clone().unwrap_or_default(),
         ];

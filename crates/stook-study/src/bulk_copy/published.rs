@@ -7,7 +7,7 @@ pub const DOCUMENT: Document = Document {
     title: "Performance tuning",
     of: "the documentation of a program that copies in bulk",
     on: "It copied few very large files on Windows, with 64 GiB of memory, between disks, SSDs and an SD card.",
-    tables: &[DISKS, LOCAL, MEMORY, CHECKS, DETAILS, OPTIONS, SYSTEMS],
+    tables: &[DISKS, NOTES, LOCAL, MEMORY, CHECKS, DETAILS, OPTIONS, SYSTEMS],
 };
 
 /// From one drive to another.
@@ -21,6 +21,19 @@ pub const DISKS: Printed = Printed {
         &["Samsung EVO 870 SATA", "Toshiba MG10AFA22TE over old USB adapter", "189.559 MB/s", "70% `1`"],
         &["Kingston SDR2V6/256GB", "Samsung EVO 870 EVO 4TB SSD SATA", "295.218 MB/s", "105% `2`"],
         &["Samsung EVO 870 SATA", "Kingston SDR2V6/256GB", "194.394 MB/s", "130% `3`"],
+    ],
+};
+
+/// What stands under that table: what the numbers of its notes mean.
+pub const NOTES: Printed = Printed {
+    section: "External disk-to-disk tests",
+    caption: "Notes under that table",
+    columns: &["Note", "It says"],
+    rows: &[
+        &["Tests", "very large; of SD cards the full card"],
+        &["`1`", "against MG10AFA22TE, rated max of 271 MBps"],
+        &["`2`", "against Kingston SDR2V6/256GB, rated max of 280 MB/s read"],
+        &["`3`", "against Kingston SDR2V6/256GB, rated max of 150 MB/s write"],
     ],
 };
 
@@ -118,6 +131,14 @@ pub const CARD_BYTES: u64 = 256_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_say_what_rows_are_held_against() {
+        for (row, cells) in DISKS.rows.iter().enumerate() {
+            let note = NOTES.rows.iter().find(|note| cells[3].ends_with(note[0])).unwrap();
+            assert!(note[1].contains(&format!("{} MB", RATED[row])), "{note:?}");
+        }
+    }
 
     #[test]
     fn shares_of_ratings_are_those_of_the_printed_rates() {

@@ -1,9 +1,12 @@
 //! The conclusions of the published study of many small files, and which of them hold here.
 
+use stook::report::units;
+
 use super::further::{FurtherReader, FurtherRow};
 use super::on::OnFileSystem;
 use super::published::pairs;
 use crate::frame::{Claim, Judgement, no_figures, not_measured};
+use crate::meter::Taken;
 use crate::verdict::Verdict;
 
 /// The figures that the conclusions are judged by, in seconds.
@@ -33,6 +36,12 @@ pub struct Found {
     pub further: Vec<FurtherFigures>,
     /// The file systems that were asked for.
     pub file_systems: Vec<OnFigures>,
+    /// What reading took below --work, with the name of the file system there.
+    pub below_work: Option<(String, OnSeconds)>,
+    /// Rounds of the comparison.
+    pub rounds: usize,
+    /// The slowest ÷ the quickest round of the files; `None` of one round.
+    pub spread: Option<f64>,
 }
 
 /// Figures of a way of reading that has rounds of its own.
@@ -44,8 +53,10 @@ pub struct FurtherFigures {
     pub seconds: f64,
     /// How many times as long as what it is compared with.
     pub times: Option<f64>,
-    /// Processor time of all rounds together, seconds.
-    pub cpu_s: f64,
+    /// Its rounds.
+    pub rounds: usize,
+    /// The slowest ÷ the quickest of them.
+    pub spread: f64,
 }
 
 impl From<&FurtherRow> for FurtherFigures {
@@ -54,9 +65,16 @@ impl From<&FurtherRow> for FurtherFigures {
             reader: row.reader,
             seconds: row.seconds,
             times: row.times.as_ref().map(|times| times.ratio),
-            cpu_s: row.runs.iter().map(|run| run.user_cpu_s + run.system_cpu_s).sum(),
+            rounds: row.runs.len(),
+            spread: spread_of(&row.runs).unwrap_or(1.0),
         }
     }
+}
+
+/// The slowest ÷ the quickest of several rounds.
+pub(super) fn spread_of(runs: &[Taken]) -> Option<f64> {
+    let (least, most) = ends(&runs.iter().map(|run| run.seconds).collect::<Vec<f64>>());
+    (runs.len() > 1 && least > 0.0).then(|| most / least)
 }
 
 /// Figures of a file system, or why it is not to be had.
@@ -102,8 +120,11 @@ impl Found {
 
     /// The first of these file systems that was measured, or why none was.
     fn on(&self, names: &[&'static str]) -> Result<OnSeconds, String> {
+        // As in the table: that below --work counts where there is no other.
+        let is_any = self.measured().next().is_some();
+        let own = self.below_work.as_ref().filter(|(name, _)| !is_any && names.contains(&name.as_str()));
         let found = self.measured().find(|(name, _)| names.contains(name));
-        found.map(|(_, figures)| figures).ok_or_else(|| {
+        found.map(|(_, figures)| figures).or(own.map(|(_, figures)| *figures)).ok_or_else(|| {
             let asked = self.file_systems.iter().find(|on| names.contains(&on.name));
             let name = names.first().copied().unwrap_or_default();
             match asked.map(|on| &on.figures) {
@@ -115,14 +136,11 @@ impl Found {
 }
 
 /// The names of NTFS.
-const NTFS: [&str; 2] = ["ntfs", "ntfs3"];
+const NTFS: [&str; 3] = ["ntfs", "ntfs3", "fuseblk"];
 
 /// File systems that Linux has of its own, and others.
 const OF_LINUX: [&str; 3] = ["ext4", "xfs", "btrfs"];
 const OF_OTHERS: [&str; 4] = ["vfat", "exfat", "ntfs", "ntfs3"];
-
-/// Below this nothing follows from processor times, which are counted in steps of 10 ms.
-const CPU_MIN_S: f64 = 0.1;
 
 /// A difference smaller than this share decides nothing.
 const NOTICEABLE: f64 = 1.2;
@@ -130,7 +148,7 @@ const NOTICEABLE: f64 = 1.2;
 /// What is above this share of the speed of the device is not believed.
 const IMPOSSIBLE: f64 = 1.1;
 
-pub(super) const CLAIMS: [Claim<Found>; 14] = [
+pub(super) const CLAIMS: [Claim<Found>; 16] = [
     Claim {
         section: "Introduction, Testing",
         published: "The same data is read more slowly from many files than from one.",
@@ -140,7 +158,7 @@ pub(super) const CLAIMS: [Claim<Found>; 14] = [
             let ratio = found.files_s / found.plain_s;
             let extra_ms = (found.files_s - found.plain_s) / found.files.max(1) as f64 * 1e3;
             let figures = format!("{ratio:.2} times: {extra_ms:.3} ms more for each file.");
-            (Verdict::of(ratio > NOTICEABLE), figures)
+            beyond(found, ratio, found.rounds, 1.0, figures)
         },
     },
     Claim {
@@ -182,7 +200,8 @@ pub(super) const CLAIMS: [Claim<Found>; 14] = [
     Claim {
         section: "Solution",
         published: "A used flag lets a program skip historical records without parsing them.",
-        check: "Of a file half of whose records are history, parsing all takes 1.2 times the processor time of skipping history, or more.",
+        check: "Of a file half of whose records are history, parsing all takes 1.2 times as long as skipping history, or more, beyond \
+                the spread of rounds.",
         there: no_figures,
         here: skipped,
     },
@@ -262,9 +281,9 @@ pub(super) const CLAIMS: [Claim<Found>; 14] = [
         check: "A tree that was written in turn with others, deleted in part and written again takes 1.2 times as long, or more.",
         there: no_figures,
         here: |found| match found.further(FurtherReader::Aged) {
-            Some(FurtherFigures { seconds, times: Some(times), .. }) => {
+            Some(FurtherFigures { seconds, times: Some(times), rounds, spread, .. }) => {
                 let figures = format!("{times:.2} times as long as a fresh tree: {seconds:.3} s.");
-                (Verdict::of(times > NOTICEABLE), figures)
+                beyond(found, times, rounds, spread, figures)
             }
             _ => not_measured("The tree is that of --dir, as it has become."),
         },
@@ -280,7 +299,31 @@ pub(super) const CLAIMS: [Claim<Found>; 14] = [
                 "{} threads at once took {ratio:.2} times as long as the pack with all checksums verified.",
                 found.readers
             );
-            (Verdict::of(ratio > NOTICEABLE), figures)
+            beyond(found, ratio, found.rounds, 1.0, figures)
+        },
+    },
+    Claim {
+        section: "Solution",
+        published: "Sharding the data into groups allows a system to be spread over several machines.",
+        check: "Whether groups of records can be read by machines that share nothing.",
+        there: no_figures,
+        here: |_| not_measured("There is one machine here, and one group."),
+    },
+    Claim {
+        section: "Summary",
+        published: "At least limit the number of files, so that it does not grow with the data.",
+        check: "The time that each file adds, of which the number of files would decide: what is read from many files takes 1.2 \
+                times as long as the same from one, or more.",
+        there: ratios,
+        here: |found| {
+            let ratio = found.files_s / found.plain_s;
+            let extra_ms = (found.files_s - found.plain_s) / found.files.max(1) as f64 * 1e3;
+            let figures = format!(
+                "Each of {} adds {extra_ms:.3} ms to {:.3} s of one file.",
+                units::count_of(found.files, "file", "files"),
+                found.plain_s
+            );
+            beyond(found, ratio, found.rounds, 1.0, figures)
         },
     },
     Claim {
@@ -333,16 +376,26 @@ fn skipped(found: &Found) -> Judgement {
     let (Some(parsed), Some(skipped)) = (parsed, skipped) else {
         return not_measured("A tree given with --dir has no history; without --dir it is measured.");
     };
-    let (cpu, other_cpu) = (parsed.cpu_s, skipped.cpu_s);
-    let times = skipped.times.map_or(f64::NAN, f64::recip);
-    let time = format!("parsing all takes {times:.2} times as long as skipping history");
-    if other_cpu < CPU_MIN_S {
-        let why = format!("Processors worked too briefly to be counted ({other_cpu:.2} s); {time}.");
-        return not_measured(why);
+    let Some(times) = skipped.times.map(f64::recip) else { return not_measured("Not both were measured.") };
+    let figures = format!(
+        "Parsing all takes {times:.2} times as long as skipping history ({:.3} and {:.3} s).",
+        parsed.seconds, skipped.seconds
+    );
+    beyond(found, times, skipped.rounds, parsed.spread.max(skipped.spread), figures)
+}
+
+/// Whether something takes noticeably longer: no verdict where rounds differ by as much as decides
+/// it, and the number of rounds beside it.
+fn beyond(found: &Found, ratio: f64, rounds: usize, own_spread: f64, figures: String) -> Judgement {
+    let figures = format!("{figures} {}.", units::count_of(rounds as u64, "round", "rounds"));
+    let Some(spread) = found.spread.map(|spread| spread.max(own_spread)) else {
+        return not_measured(format!("{figures} One round has no spread: --runs 2 or more."));
+    };
+    if (NOTICEABLE / spread..NOTICEABLE * spread).contains(&ratio) {
+        let spread = units::percent(spread - 1.0);
+        return not_measured(format!("{figures} That is within the spread of rounds, {spread}."));
     }
-    let figures =
-        format!("{:.2} times the processor time ({cpu:.2} and {other_cpu:.2} s); {time}.", cpu / other_cpu);
-    (Verdict::of(cpu / other_cpu > NOTICEABLE), figures)
+    (Verdict::of(ratio > NOTICEABLE), figures)
 }
 
 fn same_everywhere(found: &Found) -> Judgement {
@@ -440,7 +493,14 @@ fn found_in_cache(found: &Found) -> Judgement {
             figures += &format!(", {label} {:.2} times", times.recip());
         }
     }
-    (Verdict::of(all.iter().all(|times| *times > NOTICEABLE)), figures + ".")
+    let least = all.into_iter().fold(f64::INFINITY, f64::min);
+    let of = |reader| found.further(reader).map_or(1.0, |figures| figures.spread);
+    let own_spread = of(FurtherReader::OtherAfterReading).max(of(FurtherReader::OtherAfterWriting));
+    let rounds =
+        found.further(FurtherReader::OtherAfterReading).map_or(found.rounds, |figures| figures.rounds);
+    // What comes from memory differs much from round to round, and is quicker in all of them.
+    let own_spread = if least > NOTICEABLE * own_spread { 1.0 } else { own_spread };
+    beyond(found, least, rounds.min(found.rounds), own_spread, figures + ".")
 }
 
 #[cfg(test)]
@@ -461,6 +521,9 @@ mod tests {
         files_amplification: Some(1.1),
         further: Vec::new(),
         file_systems: Vec::new(),
+        below_work: None,
+        rounds: 3,
+        spread: Some(1.0),
     };
 
     /// The conclusion that begins with these words.
@@ -532,37 +595,55 @@ mod tests {
 
     #[test]
     fn what_has_rounds_of_its_own_decides_what_is_said_of_it() {
-        let figures = |reader, times, cpu_s| FurtherFigures { reader, seconds: 2.0, times, cpu_s };
-        let found = |times: f64, cpu_s: f64| Found {
+        let figures =
+            |reader, times, spread| FurtherFigures { reader, seconds: 2.0, times, rounds: 2, spread };
+        let found = |times: f64, spread: f64| Found {
             further: vec![
-                figures(FurtherReader::HistoryParsed, None, cpu_s),
-                figures(FurtherReader::HistorySkipped, Some(1.0), 1.0),
+                figures(FurtherReader::HistoryParsed, None, spread),
+                figures(FurtherReader::HistorySkipped, Some(1.0 / times), spread),
                 figures(FurtherReader::PlainWithoutReadAhead, Some(times), 1.0),
                 figures(FurtherReader::NumberedWithoutReadAhead, Some(times), 1.0),
-                figures(FurtherReader::Aged, Some(times), 1.0),
-                figures(FurtherReader::OtherAfterReading, Some(1.0 / times), 1.0),
-                figures(FurtherReader::OtherAfterWriting, Some(1.0 / times), 1.0),
+                figures(FurtherReader::Aged, Some(times), spread),
+                figures(FurtherReader::OtherAfterReading, Some(1.0 / times), spread),
+                figures(FurtherReader::OtherAfterWriting, Some(1.0 / times), spread),
             ],
             ..FOUND
         };
         let begins = ["A used flag", "In real life", "Once read"];
-        for (found, verdict) in [(found(2.0, 3.0), Verdict::Holds), (found(1.1, 1.1), Verdict::DoesNotHold)] {
+        for (found, verdict) in [
+            (found(2.0, 1.1), Verdict::Holds),
+            (found(1.1, 1.01), Verdict::DoesNotHold),
+            // Before: one round decided, whatever the others would have said.
+            (found(1.3, 1.2), Verdict::NotMeasured),
+            (Found { spread: None, ..found(2.0, 1.0) }, Verdict::NotMeasured),
+        ] {
             for begin in begins {
                 let (found, here) = judged_of(begin, &found);
                 assert_eq!(found, verdict, "{begin}: {here}");
             }
         }
-        let (verdict, here) = judged_of("Ubuntu reads ahead", &found(2.0, 3.0));
+        let (verdict, here) = judged_of("Ubuntu reads ahead", &found(2.0, 1.0));
         assert_eq!(verdict, Verdict::NotMeasured);
         assert!(here.contains("the files take 2.00 times as long"), "{here}");
-        let brief = Found {
-            further: vec![
-                figures(FurtherReader::HistoryParsed, None, 0.09),
-                figures(FurtherReader::HistorySkipped, Some(1.0), 0.01),
-            ],
-            ..FOUND
-        };
-        assert_eq!(judged_of("A used flag", &brief).0, Verdict::NotMeasured);
+        let used = judged_of("A used flag", &found(2.0, 1.1)).1;
+        assert_eq!(
+            used,
+            "Parsing all takes 2.00 times as long as skipping history (2.000 and 2.000 s). 2 rounds."
+        );
+    }
+
+    /// Before: ext4 was "not measured" though it lies below --work and stands in the table.
+    #[test]
+    fn the_file_system_below_work_counts_and_the_missing_one_is_named() {
+        let own = OnSeconds { one_file_s: 1.0, files_s: 4.0, files_amplification: None };
+        let found = Found { below_work: Some(("ext4".to_owned(), own)), ..FOUND };
+        let (verdict, here) = judged_of("On Ubuntu ext4", &found);
+        assert_eq!(
+            (verdict, here.as_str()),
+            (Verdict::NotMeasured, "ntfs was not measured: --on ntfs does, as root.")
+        );
+        let with = Found { file_systems: vec![on("ntfs", 1.0, 4.0, 1.0)], ..found };
+        assert!(judged_of("On Ubuntu ext4", &with).1.contains("ext4 was not measured"));
     }
 
     #[test]
@@ -570,10 +651,10 @@ mod tests {
         let verdicts = |found: &Found, wanted| {
             judged(&CLAIMS, found).iter().filter(|conclusion| conclusion.verdict == wanted).count()
         };
-        assert_eq!((verdicts(&FOUND, Verdict::Holds), verdicts(&FOUND, Verdict::NotMeasured)), (6, 8));
+        assert_eq!((verdicts(&FOUND, Verdict::Holds), verdicts(&FOUND, Verdict::NotMeasured)), (7, 9));
         let cached = Found { plain_of_limit: 2.0, ..FOUND };
-        assert_eq!((verdicts(&cached, Verdict::Holds), verdicts(&cached, Verdict::NotMeasured)), (5, 9));
-        assert!(judged(&CLAIMS, &FOUND)[0].here.ends_with("7.000 ms more for each file."));
+        assert_eq!((verdicts(&cached, Verdict::Holds), verdicts(&cached, Verdict::NotMeasured)), (6, 10));
+        assert!(judged(&CLAIMS, &FOUND)[0].here.contains("7.000 ms more for each file."));
         let fast = Found {
             files_s: 1.0,
             files_parallel_s: 0.5,
@@ -582,7 +663,7 @@ mod tests {
             plain_of_limit: 0.3,
             ..FOUND
         };
-        assert_eq!((verdicts(&fast, Verdict::Holds), verdicts(&fast, Verdict::DoesNotHold)), (0, 6));
+        assert_eq!((verdicts(&fast, Verdict::Holds), verdicts(&fast, Verdict::DoesNotHold)), (0, 7));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::conclusions::CLAIMS;
 use super::on::OnMeasured;
 use super::published::{DOCUMENT, READS, TEXT};
 use super::{Findings, PLAIN, loose_files};
+use crate::environment::nothing_of_a_device;
 use crate::frame::{Beside, Contradiction, Frame, NONE, Step, judged};
 
 pub(super) fn frame(findings: &Findings) -> Frame {
@@ -16,7 +17,10 @@ pub(super) fn frame(findings: &Findings) -> Frame {
             Beside::new(TEXT, ["Here"], |row| [sample(findings, row)]),
         ],
         procedure: procedure(findings),
-        conclusions: judged(&CLAIMS, &findings.found),
+        conclusions: match findings.is_memory {
+            true => nothing_of_a_device(judged(&CLAIMS, &findings.found)),
+            false => judged(&CLAIMS, &findings.found),
+        },
         ..Frame::of(DOCUMENT, &CONTRADICTIONS, &findings.environment)
     }
 }
@@ -152,8 +156,10 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "without --dir; the plain file is that of the program",
         ),
         Step::rounds(format!(
-            "{} rounds, every way in turn, and {} of what has rounds of its own",
-            findings.method.runs, findings.method.further_runs
+            "{}, every way in turn, and {} of what has rounds of its own, every second in the opposite order; no verdict \
+             within the spread of rounds",
+            units::count_of(findings.method.runs as u64, "round", "rounds"),
+            findings.method.further_runs
         )),
     ]
 }

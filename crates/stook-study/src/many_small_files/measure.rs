@@ -147,10 +147,12 @@ impl Bench {
     pub(super) fn prepare(&self, path: &Path, hooks: &dyn Hooks) -> anyhow::Result<()> {
         hooks.check()?;
         let paths = if path == self.data.pack { self.segments.clone() } else { vec![path.to_path_buf()] };
-        self.cold.prepare(Next {
-            paths: &paths,
-            memory_bytes: self.expected.bytes.saturating_add(MEMORY_OVER_BYTES),
-        })
+        // What this file needs, where it is longer than the records: what is touched for the first
+        // time would else be paid for by the one that reads it first.
+        let file_bytes =
+            path.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
+        let memory_bytes = self.expected.bytes.max(file_bytes).saturating_add(MEMORY_OVER_BYTES);
+        self.cold.prepare(Next { paths: &paths, memory_bytes })
     }
 
     pub(super) fn read(&self, reader: Reader, hooks: &dyn Hooks) -> anyhow::Result<Cost> {

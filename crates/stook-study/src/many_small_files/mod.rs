@@ -25,13 +25,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde::{Serialize, Serializer};
+use stook::device::Attachment;
 use stook::pack::{OpenOptions, Pack};
 use stook::report::json::TextOrBytes;
 use stook::report::page::Page;
 use stook::report::stats::{PairedRatio, Summary, median};
 use stook::report::units;
 
-use self::conclusions::Found;
+use self::conclusions::{Found, OnSeconds, spread_of};
 use self::further::{Further, FurtherData, FurtherRow, JAVA_DIR, NotMeasured};
 use self::measure::{Bench, Way, cold_of, ways};
 use self::on::{OnBench, OnFileSystem, OnFound};
@@ -97,6 +98,9 @@ pub struct Findings {
     /// The figures that the published conclusions are judged by.
     #[serde(skip)]
     pub found: Found,
+    /// Whether the data lies in memory, so that nothing is judged of a device.
+    #[serde(skip)]
+    pub is_memory: bool,
     /// What every reader returned.
     pub returned: Fingerprint,
     /// The numbers of readers that were tried: threads and time in seconds.
@@ -334,6 +338,9 @@ impl Study for ManySmallFiles {
             files_amplification: loose_files(&rows).and_then(|row| row.read_amplification),
             further: further_rows.iter().map(Into::into).collect(),
             file_systems: file_systems.iter().map(Into::into).collect(),
+            below_work: below_work(&self.work, &rows),
+            rounds: state.plain_again_s.len(),
+            spread: loose_files(&rows).and_then(|row| spread_of(&row.runs)),
         };
         let method = Method {
             caches_dropped: bench.cold.is_complete(),
@@ -348,7 +355,8 @@ impl Study for ManySmallFiles {
             pack_bytes: bench.pack_bytes,
         };
         Ok(Findings {
-            verdict: verdict(row(Some(Reader::PackStream))?, row(Some(parallel))?),
+            verdict: verdict(row(Some(Reader::PackStream))?, row(Some(parallel))?, is_memory(&self.work)),
+            is_memory: is_memory(&self.work),
             found,
             returned,
             readers_tried: state.readers_tried,
@@ -380,6 +388,15 @@ fn loose_files(rows: &[Row]) -> Option<&Row> {
     of(Reader::Numbered).or_else(|| of(FILES))
 }
 
+/// What was measured on the file system of the work directory, as the published table has it.
+fn below_work(work: &Path, rows: &[Row]) -> Option<(String, OnSeconds)> {
+    let file_system = Environment::of(work).file_system;
+    let name = file_system.split(' ').next().filter(|name| !name.is_empty())?.to_owned();
+    let (one_file, files) = (rows.iter().find(|row| row.reader == Some(PLAIN))?, loose_files(rows)?);
+    let (one_file_s, files_s) = (one_file.seconds, files.seconds);
+    Some((name, OnSeconds { one_file_s, files_s, files_amplification: files.read_amplification }))
+}
+
 /// The limit comes last, regardless of its turn.
 fn rows(ways: &[Way]) -> anyhow::Result<Vec<Row>> {
     let seconds = |reader| ways.iter().find(|way| way.reader == reader).map(Way::seconds).unwrap_or_default();
@@ -388,12 +405,19 @@ fn rows(ways: &[Way]) -> anyhow::Result<Vec<Row>> {
     readers.into_iter().chain(limits).map(|way| way.row(&files, &limit)).collect()
 }
 
-fn verdict(pack: &Row, parallel: &Row) -> String {
+/// Whether what lies there is in memory, and on no device.
+fn is_memory(path: &Path) -> bool {
+    Attachment::of(path).is_memory
+}
+
+fn verdict(pack: &Row, parallel: &Row, is_memory: bool) -> String {
     let against_parallel = pack.speedup / parallel.speedup;
     let share = pack.share_of_limit.as_ref().map_or(0.0, |share| share.ratio);
+    let of = if is_memory { "large reads of the same memory" } else { "the speed of the device" };
+    let first = if is_memory { "The data lies in memory, and on no device. " } else { "" };
     format!(
-        "The pack loads {} as fast as the loose files with one reader and {} as fast as with the best number of \
-         readers, every checksum verified, at {} of the speed of the device.",
+        "{first}The pack loads {} as fast as the loose files with one reader and {} as fast as with the best number of \
+         readers, every checksum verified, at {} of {of}.",
         units::factor(pack.speedup),
         units::factor(against_parallel),
         units::percent(share)

@@ -92,15 +92,22 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
     Claim {
         section: "Importance of These Tests",
         published: "Files below 1M are small in this sense.",
-        check: "A line through the times of reading an archive one file after the other, over the number of files, leaves \
-                90% of the rate to files of a size between 512 KiB and 2 MiB.",
+        check: "One after the other, files of every measured size below 1 MiB are read at less than 90% of the rate of one file, \
+                and of 1 MiB and more at 90% or more; a limit within a factor of 2 counts as 1 MiB.",
         there: no_figures,
-        here: |found| match found.rule {
-            Some(rule) => {
-                let near = NAMED_BYTES / 2.0..=NAMED_BYTES * 2.0;
-                (Verdict::of(near.contains(&rule.worth_below_bytes)), size_rule(found))
+        here: |found| {
+            let Some(rule) = found.rule else { return not_measured(size_rule(found)) };
+            let near = NAMED_BYTES / 2.0..=NAMED_BYTES * 2.0;
+            // The limit lies above the largest slow size, and at most at the smallest fast one.
+            let least = rule.slow_bytes.unwrap_or(0) as f64;
+            let most = rule.fast_bytes as f64;
+            if near.contains(&least) && near.contains(&most) {
+                (Verdict::Holds, size_rule(found))
+            } else if least >= *near.end() || most <= *near.start() {
+                (Verdict::DoesNotHold, size_rule(found))
+            } else {
+                not_measured(format!("{} Sizes between were not read.", size_rule(found)))
             }
-            None => (Verdict::DoesNotHold, size_rule(found)),
         },
     },
     Claim {
@@ -108,12 +115,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
         published: "Archives below 32M are small in this sense.",
         check: "Whether a copy pays after more reads where the archive is larger.",
         there: no_figures,
-        here: |_| {
-            not_measured(
-                "Archives of one size are read. By the line that is fitted, what a copy costs and what a read gains both \
-                 grow with the archive, so that the number of reads stays: a limit on its size is one of room.",
-            )
-        },
+        here: |_| not_measured("Archives of one size are read."),
     },
     Claim {
         section: "Importance of These Tests",
@@ -248,16 +250,27 @@ pub(super) fn break_even(found: &Findings) -> String {
 
 /// From which size of files on a merged copy is worth while here.
 pub(super) fn size_rule(found: &Findings) -> String {
-    match found.rule {
-        Some(rule) => format!(
-            "Each file costs {} beside its bytes, which come at {}: one after the other, files below {} are read at less \
-             than 90% of that rate.",
-            duration_s(rule.per_file_s),
-            units::rate(rule.bytes_per_s),
-            units::bytes_binary(rule.worth_below_bytes.round() as u64)
+    let Some(rule) = found.rule else { return "Too little was read for a rule about sizes.".to_owned() };
+    let fast = units::bytes_binary(rule.fast_bytes);
+    let sizes = match rule.slow_bytes {
+        None => {
+            format!("Files of every size, down to {fast}, are read at 90% of the rate of one file or more.")
+        }
+        Some(slow) => format!(
+            "Of the sizes that were read one file after the other, {} and less come at less than 90% of the rate of one file, \
+             and {fast} and more do not.",
+            units::bytes_binary(slow)
         ),
-        None => "Time does not grow with the number of files, so no size of them follows from it.".to_owned(),
-    }
+    };
+    let line = match rule.line {
+        Some(line) => format!(
+            " Each file costs {} beside its bytes, which come at {}.",
+            duration_s(line.per_file_s),
+            units::rate(line.bytes_per_s)
+        ),
+        None => " No line fits the times, so what a file costs is not said.".to_owned(),
+    };
+    sizes + &line
 }
 
 #[cfg(test)]
@@ -300,7 +313,7 @@ mod tests {
                 gain_s: 0.03,
                 break_even_reads: Some(0.1 / 0.03),
             }],
-            rule: Some(Rule { per_file_s: 100e-6, bytes_per_s: 1e9, worth_below_bytes: 900e3 }),
+            rule: Some(Rule { slow_bytes: Some(512 << 10), fast_bytes: 1 << 20, line: None }),
             simulated: simulated::jobs(&SimulatedDisk::ORDINARY),
             simulated_disk: SimulatedDisk::ORDINARY,
             link_limit_bytes_per_s: None,
@@ -336,7 +349,7 @@ mod tests {
         assert_eq!(of(1.1, true), all([No, None, None, No], merging(No, Yes), No));
         let all = judged(&CLAIMS, &found(0.5, false));
         assert!(all[4].here.ends_with("takes 100 ms, and has paid after 4 reads."), "{}", all[4].here);
-        assert!(all[5].here.contains("files below 879 KiB are read at less than 90%"), "{}", all[5].here);
+        assert!(all[5].here.contains("512 KiB and less come at less than 90%"), "{}", all[5].here);
     }
 
     /// Before: a virtual disk, and one on SATA, decided about SSDs and about NVMe.
@@ -367,12 +380,19 @@ mod tests {
     #[test]
     fn a_size_of_files_far_from_the_named_one_and_a_copy_that_is_slow_are_seen() {
         let mut other = found(0.5, true);
-        other.rule = other.rule.map(|rule| Rule { worth_below_bytes: 100e3, ..rule });
+        other.rule = other.rule.map(|rule| Rule { slow_bytes: None, fast_bytes: 128 << 10, ..rule });
         other.merged[0].read_s = 1.2;
         let seen = verdicts(&other);
         assert_eq!([seen[5], seen[7]], [Verdict::DoesNotHold; 2]);
-        other.rule = None;
-        assert_eq!(verdicts(&other)[5], Verdict::DoesNotHold);
+        let of = |slow_bytes, fast_bytes| Some(Rule { slow_bytes, fast_bytes, line: None });
+        for (rule, verdict) in [
+            (of(Some(4 << 20), 64 << 20), Verdict::DoesNotHold),
+            (of(Some(1 << 20), 4 << 20), Verdict::NotMeasured),
+            (None, Verdict::NotMeasured),
+        ] {
+            other.rule = rule;
+            assert_eq!(verdicts(&other)[5], verdict);
+        }
         other.merged.clear();
         assert_eq!(verdicts(&other)[7], Verdict::NotMeasured);
     }

@@ -92,10 +92,10 @@ fn tables(findings: &Findings) -> Vec<Beside> {
         Beside::new(SATA, columns, |row| class(five.get(row).copied(), is_sata)),
         Beside::new(NVME, columns, |row| class(four.get(row).copied(), findings.is_nvme())),
         Beside::new(TEXT, ["Here"], |row| {
-            let worth_below = findings.rule.map(|rule| rule.worth_below_bytes.round() as u64);
+            let limit = findings.rule.filter(|rule| rule.slow_bytes.is_some()).map(|rule| rule.fast_bytes);
             [match row {
                 0..=3 => ["32", "16", "17", "64 MiB"][row].to_owned(),
-                5 => worth_below.map_or_else(|| NONE.to_owned(), units::bytes_binary),
+                5 => limit.map_or_else(|| NONE.to_owned(), units::bytes_binary),
                 _ => NONE.to_owned(),
             }]
         }),
@@ -107,7 +107,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
     vec![
         Step::other(
             "Random reads past the page cache: 64M at depth 1, 4M at 16, 1M at 64, 128K at 512; each until 32G are read",
-            "The same, each for `--time` in each round; fio as many reads as the file has blocks, once",
+            "The same, each for `--time` in each round; fio for as long, once, into ordinary pages, which may cost it more than half of its speed",
             "at the rates of its hard disk 32G take 5 to 19 minutes a job",
         ),
         Step::other(
@@ -128,8 +128,8 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         Step::other(
             "No file is opened: the jobs stand for files",
             format!(
-                "Also {} archives of real files of each shape, 64 MiB each, read whole",
-                findings.archives
+                "Also {} of real files of each shape, 64 MiB each, read whole",
+                units::count_of(findings.archives, "archive", "archives")
             ),
             "a program that reads an archive opens its files",
         ),
@@ -169,7 +169,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             findings.cold.clone(),
             "real files are read through the page cache",
         ),
-        Step::rounds(format!("{} rounds; medians", findings.rounds)),
+        Step::rounds(format!("{}; medians", units::count_of(u64::from(findings.rounds), "round", "rounds"))),
     ]
 }
 

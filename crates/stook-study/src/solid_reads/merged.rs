@@ -92,35 +92,77 @@ fn read_s(path: &Path) -> std::io::Result<f64> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// From which size of files on a merged copy is worth while: what a file costs and what its bytes
-/// cost, fitted to archives of the same bytes in different numbers of files that are read one after
+/// From which size of files on a merged copy is worth while, of the sizes that were read one after
 /// the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rule {
+    /// The largest size of files that is read at less than 90% of the rate of one file; absent
+    /// where none is.
+    pub slow_bytes: Option<u64>,
+    /// The smallest size of files that is not, and all larger ones are not either.
+    pub fast_bytes: u64,
+    /// What files cost, where a line fits.
+    pub line: Option<Line>,
+}
+
+/// What a file costs and what its bytes cost: a line through the times of archives of the same
+/// bytes in different numbers of files.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Line {
     /// What each further file costs, seconds.
     pub per_file_s: f64,
     /// How fast the bytes then come.
     pub bytes_per_s: f64,
-    /// Of files below this size less than 90% of that rate is left.
-    pub worth_below_bytes: f64,
 }
 
+/// A line from which a time lies farther than this share does not describe what was measured.
+const RESIDUAL_MAX: f64 = 0.10;
+
 impl Rule {
-    /// `None` where time does not grow with the number of files, or too little was read.
+    /// `None` where too little was read.
     pub(super) fn of(rows: &[Row]) -> Option<Self> {
-        let point = |row: &Row| {
-            let is_whole = matches!(row.shape, Shape::Files { .. }) && row.order == Order::InTurn;
-            let x = [ARCHIVE_BYTES as f64, row.shape.files() as f64];
-            is_whole.then(|| Point { x, y: row.seconds, weight: 1.0 / row.seconds })
+        let mut all: Vec<(u64, f64)> = rows.iter().filter_map(in_turn).collect();
+        all.sort_by_key(|(file_bytes, _)| std::cmp::Reverse(*file_bytes));
+        let ((whole, whole_s), others) = all.split_first()?;
+        if *whole != ARCHIVE_BYTES || others.is_empty() {
+            return None;
+        }
+        let is_slow = |seconds: f64| whole_s / seconds < SLOW;
+        let slow_bytes = others.iter().find(|(_, seconds)| is_slow(*seconds)).map(|(bytes, _)| *bytes);
+        let fast = others.iter().take_while(|(_, seconds)| !is_slow(*seconds)).last();
+        let fast_bytes = fast.map_or(*whole, |(bytes, _)| *bytes);
+        Some(Self { slow_bytes, fast_bytes, line: Line::of(&all) })
+    }
+}
+
+/// The size of the files and the time of an archive that is read one file after the other.
+fn in_turn(row: &Row) -> Option<(u64, f64)> {
+    match (row.shape, row.order) {
+        (Shape::Files { file_bytes }, Order::InTurn) => Some((file_bytes, row.seconds)),
+        _ => None,
+    }
+}
+
+impl Line {
+    /// `None` where time does not grow with the number of files, or not along a line.
+    fn of(all: &[(u64, f64)]) -> Option<Self> {
+        let x = |file_bytes: u64| [ARCHIVE_BYTES as f64, (ARCHIVE_BYTES / file_bytes) as f64];
+        let point = |&(file_bytes, seconds): &(u64, f64)| Point {
+            x: x(file_bytes),
+            y: seconds,
+            weight: 1.0 / seconds,
         };
-        let points: Vec<Point<2>> = rows.iter().filter_map(point).collect();
+        let points: Vec<Point<2>> = all.iter().map(point).collect();
         let [per_byte, per_file] = LinearFit::of(&points).ok()?.estimates(0.95);
         if !(per_byte.value > 0.0 && per_file.value > 0.0) {
             return None;
         }
-        let bytes_per_s = 1.0 / per_byte.value;
-        let worth_below_bytes = SLOW / (1.0 - SLOW) * per_file.value * bytes_per_s;
-        Some(Self { per_file_s: per_file.value, bytes_per_s, worth_below_bytes })
+        let is_near = |point: &Point<2>| {
+            let fitted: f64 = per_byte.value * point.x[0] + per_file.value * point.x[1];
+            (fitted / point.y - 1.0).abs() <= RESIDUAL_MAX
+        };
+        let line = Self { per_file_s: per_file.value, bytes_per_s: 1.0 / per_byte.value };
+        points.iter().all(is_near).then_some(line)
     }
 }
 
@@ -145,25 +187,35 @@ mod tests {
     }
 
     #[test]
-    fn the_size_is_that_of_files_which_take_a_tenth_of_the_time_for_themselves() {
+    fn the_size_is_the_largest_that_is_slow_and_the_line_says_why() {
         let mut rows = rows();
         // How they are read otherwise takes no part in it.
         rows.push(row(128 << 10, Order::AtOnce, 9.0));
         let rule = Rule::of(&rows).unwrap();
-        assert!((rule.per_file_s / 100e-6 - 1.0).abs() < 1e-6, "{rule:?}");
-        assert!((rule.bytes_per_s / 1e9 - 1.0).abs() < 1e-6, "{rule:?}");
-        assert!((rule.worth_below_bytes / 900e3 - 1.0).abs() < 1e-6, "{rule:?}");
-        let time_s = |len: f64| 100e-6 + len / 1e9;
-        let share = rule.worth_below_bytes / 1e9 / time_s(rule.worth_below_bytes);
-        assert!((share - SLOW).abs() < 1e-6, "{share}");
+        let line = rule.line.unwrap();
+        assert!((line.per_file_s / 100e-6 - 1.0).abs() < 1e-6, "{line:?}");
+        assert!((line.bytes_per_s / 1e9 - 1.0).abs() < 1e-6, "{line:?}");
+        assert_eq!((rule.slow_bytes, rule.fast_bytes), (Some(512 << 10), 1 << 20));
+    }
+
+    /// Before: a line that was off by a third said 3.19 MiB, though files of 4 MiB came at less
+    /// than half of the rate of one.
+    #[test]
+    fn a_line_that_does_not_fit_is_none_and_the_rows_decide() {
+        let times_s = [22.0e-3, 50.3e-3, 62.6e-3, 71.9e-3, 94.6e-3];
+        let sizes = [ARCHIVE_BYTES].into_iter().chain(FILE_BYTES);
+        let rows: Vec<Row> =
+            sizes.zip(times_s).map(|(bytes, seconds)| row(bytes, Order::InTurn, seconds)).collect();
+        let rule = Rule::of(&rows).unwrap();
+        assert_eq!(rule, Rule { slow_bytes: Some(4 << 20), fast_bytes: ARCHIVE_BYTES, line: None });
     }
 
     #[test]
     fn there_is_no_size_where_many_files_are_no_slower() {
         let mut rows = rows();
         rows.iter_mut().for_each(|row| row.seconds = 0.1 / row.shape.files() as f64);
-        assert_eq!(Rule::of(&rows), None);
-        assert_eq!(Rule::of(&rows[..2]), None);
+        assert_eq!(Rule::of(&rows), Some(Rule { slow_bytes: None, fast_bytes: 128 << 10, line: None }));
+        assert_eq!(Rule::of(&rows[..1]), None);
     }
 
     #[test]

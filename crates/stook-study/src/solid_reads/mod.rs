@@ -233,7 +233,8 @@ impl SolidReads {
                 pattern: "randread",
                 block_len: block_bytes as usize,
                 depth: depth as usize,
-                requests: Some((self.file_bytes / block_bytes).max(1)),
+                requests: None,
+                time_s: Some(self.time_s),
                 cached: false,
             };
             let fio = with_fio.then(|| fio.run(&[place.file()])).transpose()?;

@@ -23,10 +23,10 @@ pub(super) struct Args {
     /// A directory on the storage that is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     work: PathBuf,
-    /// Data that each study makes, about
+    /// Data that each study makes, about; of the small files, of which it makes several forms, one
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = super::parse_size)]
     size: u64,
-    /// How long each cell of ssd-profile is measured in each round
+    /// How long each cell of ssd-profile is measured in each round; a number alone is seconds
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_some_seconds)]
     time: f64,
     /// File systems that many-small-files measures as well, as root: as its option of this name.

@@ -16,7 +16,7 @@ Examples:
   stook study bulk-copy --to /mnt/disk --rated-write 271M     and what that is of 271 MB/s
 
 What source and destination lie on is said, with the link of each. A mounted loop device counts as another drive, and
-is marked as simulated. Ratings are in bytes a second, of 1000: 271M is 271 MB/s. Run it as root for cold figures, and
+is marked as simulated. Ratings are in bytes a second, of 1000: 271M, or 271MB/s. Run it as root for cold figures, and
 for a copy whose source does not fit into memory: that takes a control group. What was copied is removed.")]
 pub(super) struct Args {
     /// Where the file is made that is copied

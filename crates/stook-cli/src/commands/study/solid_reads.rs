@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// Archives of each shape, 64 MiB each
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=1000))]
     archives: u64,
-    /// How long each job is measured in each round
+    /// How long each job is measured in each round; a number alone is seconds
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = super::parse_seconds)]
     time: f64,
     /// Rounds

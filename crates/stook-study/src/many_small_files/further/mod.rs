@@ -271,8 +271,11 @@ impl Further {
     /// # Errors
     /// Returns an error if reading fails, or the error of [`Hooks::check`].
     pub(super) fn round(&mut self, bench: &Bench, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        let is_turned = !self.rounds().is_multiple_of(2);
+        let readers: Vec<FurtherReader> = self.ways.iter().map(|way| way.reader).collect();
         let mut ways = std::mem::take(&mut self.ways);
-        for way in &mut ways {
+        for at in order(&readers, is_turned) {
+            let Some(way) = ways.get_mut(at) else { continue };
             let measured = self.measure(way.reader, bench, hooks);
             if measured.is_err() {
                 // Ctrl-C ends the programs that were started, too.
@@ -468,6 +471,24 @@ impl Further {
     }
 }
 
+/// The order of a round: every second time the opposite, so that none always pays for what another
+/// left. What is read again right after something else stays there.
+fn order(readers: &[FurtherReader], is_turned: bool) -> Vec<usize> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, reader) in readers.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if *reader == FurtherReader::OtherAfterReading => group.push(at),
+            // What was written is read by the next one, too.
+            Some(group) if *reader == FurtherReader::OtherOfWritten => group.push(at),
+            _ => groups.push(vec![at]),
+        }
+    }
+    if is_turned {
+        groups.reverse();
+    }
+    groups.concat()
+}
+
 /// Another process, which has nothing of this one's but the caches of the system.
 fn read_by_other_program(path: &Path) -> anyhow::Result<()> {
     let (mut from, mut block) = (std::ffi::OsString::from("if="), std::ffi::OsString::from("bs="));
@@ -534,6 +555,24 @@ mod tests {
         std::fs::write(&file, bytes).unwrap();
         let sees = further.compare(&data, returned, &Silent).is_err();
         assert!(sees, "a changed file is noticed");
+    }
+
+    /// Before: what was read first always paid for what the next one found.
+    #[test]
+    fn the_order_turns_and_what_belongs_together_stays_together() {
+        let at = |order: &[usize], reader| order.iter().position(|at| ALL[*at] == reader).unwrap();
+        for is_turned in [false, true] {
+            let order = order(&ALL, is_turned);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..ALL.len()).collect::<Vec<_>>());
+            let follows = |first, next| assert_eq!(at(&order, first) + 1, at(&order, next));
+            follows(FurtherReader::Plain, FurtherReader::OtherAfterReading);
+            follows(FurtherReader::OtherAfterWriting, FurtherReader::OtherOfWritten);
+            let parsed_first =
+                at(&order, FurtherReader::HistoryParsed) < at(&order, FurtherReader::HistorySkipped);
+            assert_ne!(parsed_first, is_turned);
+        }
     }
 
     #[test]
