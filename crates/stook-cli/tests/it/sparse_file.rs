@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -115,11 +115,12 @@ fn a_signal_ends_the_wait_for_a_trace_and_for_an_interpreter() {
         let mut command = stook(["study", "sparse-file", "--out", "out"]);
         command.args(args).current_dir(place.dir.path()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
+        let id = child.id();
         // The one has begun when it says so; nothing shows when the other opens its pipe, and until
         // then the signal has to be heeded as well.
         match args[0] {
             "--python" => wait_until(&mut child, || begun.exists()),
-            _ => wait_until(&mut child, || listens(&child)),
+            _ => wait_until(&mut child, || listens(id)),
         }
         send("-TERM", &child);
         assert_eq!(child.wait().unwrap().code(), Some(130), "{args:?}");
@@ -127,8 +128,8 @@ fn a_signal_ends_the_wait_for_a_trace_and_for_an_interpreter() {
 }
 
 /// Whether the program has a handler for SIGTERM.
-fn listens(child: &Child) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+fn listens(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     caught & 1 << (15 - 1) != 0

@@ -226,7 +226,8 @@ impl Peer {
         let mut last = None;
         if let Some(stderr) = self.interpreter.stderr.take() {
             let (mut said, until) = (Printed::new(stderr), Instant::now() + LAST_WORDS);
-            // The last line of a traceback is the error. What another process holds open has no end.
+            // The last line of a traceback is the error. What another process holds open has no
+            // end.
             while let Ok(Some(line)) = said.line(Some(until), check) {
                 let line = String::from_utf8_lossy(&line).trim().to_owned();
                 last = Some(line).filter(|line| !line.is_empty()).or(last);

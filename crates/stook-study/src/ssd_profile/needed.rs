@@ -1,8 +1,8 @@
 //! Which cells a conclusion needs: one rule for all of them.
 //!
 //! A conclusion about every cell of a sweep is refuted by those that count, however few; it holds
-//! only where all of them count. One about the best of a sweep needs all of them either way, because
-//! any that is missing may be it. What is missing is named.
+//! only where all of them count. One about the best of a sweep needs all of them either way,
+//! because any that is missing may be it. What is missing is named.
 
 use super::cells::{Cell, Profile};
 use super::published;

@@ -102,7 +102,10 @@ fn in_order(fits: &Fits) -> String {
 /// be said.
 fn figures_of(model: &BlockModel) -> Option<(String, String)> {
     let figure = |estimate: &Estimate, shown: fn(f64) -> String| {
-        let said = || format!("{} ({})", shown(estimate.value), interval(estimate, shown));
+        let said = || {
+            let (value, ends) = (shown(estimate.value), interval(estimate, shown));
+            if ends == format!("{value} to {value}") { value } else { format!("{value} ({ends})") }
+        };
         is_known(estimate).then(said)
     };
     figure(&model.fixed_cost_s, duration_s).zip(figure(&model.bandwidth_bytes_per_s, rate))

@@ -88,6 +88,8 @@ mod tests {
     fn the_help_says_how_long_it_takes() {
         let command = Args::augment_args(clap::Command::new("ssd-profile"));
         let help = command.clone().render_long_help().to_string();
+        // It is wrapped to the width of the terminal.
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         let args = Args::from_arg_matches(&command.get_matches_from(["ssd-profile"])).unwrap();
         let minutes = study(&args).expected_s() / 60.0;
         assert_eq!(minutes.round(), 10.0, "{minutes}");

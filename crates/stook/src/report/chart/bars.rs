@@ -4,6 +4,7 @@ use super::super::html::{append, escape, prose};
 use super::super::table::Tone;
 use super::super::units::significant;
 use super::frame::{CLOSE, unit_note};
+use super::scale::TickFormat;
 
 /// One bar.
 #[derive(Debug, Clone)]
@@ -92,7 +93,8 @@ impl Bars {
         if !bar.detail.is_empty() {
             append(html, format_args!(" <small>{}</small>", prose(&bar.detail)));
         }
-        let (value, unit) = (significant(bar.value), escape(&self.unit));
+        // As tables have it: no digits that say nothing.
+        let (value, unit) = (TickFormat::Number.text(bar.value), escape(&self.unit));
         // Readers of the page hear label and value; the drawing adds nothing to that.
         append(
             html,

@@ -163,8 +163,8 @@ impl Frame {
                 format_args!("<text class=\"y\" x=\"0\" y=\"{at:.2}%\" dx=\"-10\" dy=\"4\">{text}</text>"),
             );
         }
-        // Marks that would run into one another on a phone are shown on wide screens only, and those
-        // that would do so there have no text.
+        // Marks that would run into one another on a phone are shown on wide screens only, and
+        // those that would do so there have no text.
         let (mut on_phone_until, mut on_wide_until) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for &tick in &x.ticks {
             let (at, text) = (x.percent(tick), self.x.format.text(tick));
@@ -257,7 +257,8 @@ mod tests {
     use super::super::scale::TickFormat;
     use super::*;
 
-    /// Before: the greatest, given first, hid all others on a phone, and small steps were unreadable.
+    /// Before: the greatest, given first, hid all others on a phone, and small steps were
+    /// unreadable.
     #[test]
     fn marks_in_any_order_leave_room_for_one_another() {
         let ticks = [1 << 20, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512].map(f64::from);
