@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -43,7 +44,11 @@ def number_of(record: stook.Record) -> int:
 
 def threads_of_loaders() -> tuple[int, int]:
     """How many threads read, and how many decode."""
-    names = [path.joinpath("comm").read_text() for path in Path("/proc/self/task").iterdir()]
+    names = []
+    for path in Path("/proc/self/task").iterdir():
+        # One that has just ended has none.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append(path.joinpath("comm").read_text())
     decoding = [thread.name for thread in threading.enumerate()].count("stook-decode")
     return sum(name.startswith("stook-shuffle") for name in names), decoding
 

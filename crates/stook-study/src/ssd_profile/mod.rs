@@ -52,6 +52,7 @@ use self::wear::Wear;
 use crate::disk::SimulatedDisk;
 use crate::environment::Environment;
 use crate::frame::{Conclusion, Frame};
+use crate::place::PlaceLock;
 use crate::text::duration_s;
 use crate::{Hooks, OptionError, Study, Text};
 
@@ -235,6 +236,10 @@ impl Study for SsdProfile {
             bench.check_new_file(&self.work)?;
         }
         Ok(())
+    }
+
+    fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
+        PlaceLock::take_all([self.work.as_path()])
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {

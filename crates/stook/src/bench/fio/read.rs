@@ -2,14 +2,14 @@
 //!
 //! A section is a cell. What would be another measurement here, or is not known, is refused with
 //! its line, never passed over: jobs that run at the same time, a `sync` engine at a depth that it
-//! does not have, sizes in units that fio reads in two ways. FioKeys that change nothing of what is
+//! does not have, sizes in units that fio reads in two ways. Keys that change nothing of what is
 //! measured ([`IDLE`]) are allowed. Defaults are those of fio: through the page cache, reads in
 //! order, an engine that waits for each request, one depth. Source: fio's documentation, 3.33.
 
 use super::super::job::Job;
 use super::super::workload::{Arrival, Pattern, Workload};
 
-/// FioKeys that say how fio goes about it, or what it prints, and change nothing of what is measured.
+/// Keys that say how fio goes about it, or what it prints, and change nothing of what is measured.
 /// The file is the one that is named on the command line.
 const IDLE: [&str; 26] = [
     "allow_file_create",
