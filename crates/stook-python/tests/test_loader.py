@@ -263,9 +263,10 @@ def test_memory_stays_over_twenty_epochs(tmp_path: Path) -> None:
 
 def test_ctrl_c_works_at_once_and_the_program_ends(images: Path) -> None:
     script = f"""
-        import sys, time, stook
+        import os, time, stook
         def slow(record):
-            print("begun", flush=True)
+            # In one piece: two threads print.
+            os.write(1, b"begun\\n")
             time.sleep(600)
         try:
             for batch in stook.loader({str(images)!r}, batch=4, decode=slow, threads=2):
@@ -275,10 +276,13 @@ def test_ctrl_c_works_at_once_and_the_program_ends(images: Path) -> None:
     """
     program = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "begun\n"
-        process.send_signal(signal.SIGINT)
-        # It would be ten minutes.
-        rest, _ = process.communicate(timeout=60)
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "begun\n"
+            process.send_signal(signal.SIGINT)
+            # It would be ten minutes.
+            rest, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert rest.endswith("interrupted\n") and process.returncode == 0
 
 

@@ -14,7 +14,6 @@ import stook.fsspec
 from stook import _options
 from stook._typing import FileSystemOptions, PackFileSystemOptions, SparseFileOptions
 
-PACKAGE = Path(stook.__file__).parent
 
 CALLS: dict[str, Callable[..., object]] = {
     "open": lambda **options: stook.open("file", **options),
@@ -82,7 +81,7 @@ def test_a_typing_error_in_an_option_fails_for_the_type_checker(tmp_path: Path) 
     (program := tmp_path / "program.py").write_text(WRONG)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "mypy")]
     configured = [*command, "--follow-imports", "silent", "--ignore-missing-imports", str(program)]
-    checked = subprocess.run(configured, capture_output=True, text=True, cwd=PACKAGE.parent)
+    checked = subprocess.run(configured, capture_output=True, text=True, cwd=tmp_path)
     lines = [line.split(": ", 1) for line in checked.stdout.splitlines() if ": error: " in line]
     assert [where.rpartition(":")[2] for where, _ in lines] == ["3", "4", "5", "6"], checked.stdout + checked.stderr
     for (_, message), name in zip(lines, ["cahe", "cache", "cahe", "mpa"]):

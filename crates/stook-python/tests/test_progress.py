@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
+import pyarrow
 import pytest
 
 import stook
@@ -33,6 +34,9 @@ LONG: dict[str, Callable[[Any], object]] = {
     "check": lambda progress: stook.Pack("filled.stook").check(progress=progress),
     "compact": lambda progress: writing(lambda pack: compacted(pack, progress)),
     "update": lambda progress: writing(lambda pack: pack.update({"b": b"2"}, progress=progress)),
+    "from_arrow": lambda progress: writing(
+        lambda pack: pack.from_arrow(pyarrow.table({"key": ["b"], "value": [b"2"]}), progress=progress)
+    ),
     "delete": lambda progress: writing(lambda pack: pack.delete_many(["a"], progress=progress)),
     "file put": lambda progress: writing(lambda pack: pack.put_file("b", "data", progress=progress)),
     "plan": lambda progress: writing(lambda pack: pack.compact(dry_run=True, progress=progress)),
