@@ -56,6 +56,15 @@ def found(rows: list[dict[str, Any]]) -> Counter[tuple[str, int, int]]:
     return Counter((row["key"].decode(), len(row["value"]), row["number"]) for row in rows)
 
 
+def test_records_are_counted_before_anything_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "counted.stook"
+    with stook.Pack(path, "x") as pack:
+        pack.update({f"{number}": b"x" for number in range(300)})
+    assert stook.ray.read_pack(path).count() == 300
+    with pytest.raises(Exception, match="typo"):
+        stook.ray.read_pack(path).select_columns(["typo"]).take_all()
+
+
 def test_every_record_comes_once(path: Path) -> None:
     dataset = stook.ray.read_pack(path, override_num_blocks=7)
     assert dataset.columns() == ["key", "value", "label", "number"]

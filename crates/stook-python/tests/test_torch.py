@@ -276,16 +276,35 @@ def test_damaged_records_are_skipped_and_warned_of(tmp_path: Path) -> None:
 
 def test_a_stream_that_makes_no_sense_is_refused(numbers: Path) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
-        ("rank and world", {"rank": 1}), ("no rank 2", {"rank": 2, "world": 2}), ("durability", {"durability": "put"}),
+        ("rank and world", {"rank": 1}), ("no rank 2", {"rank": 2, "world": 2}),
         ("lanes", {"lanes": 0}), ("lanes=65", {"rank": 0, "world": 65}),
     ]
     for word, options in wrong:
         with pytest.raises(stook.InvalidError, match=word):
             stook.torch.PackStream(numbers, **options)
+    with pytest.raises(TypeError, match="argument 'durability': a stream only reads"):
+        stook.torch.PackStream(numbers, durability="put")  # type: ignore[call-arg]
     stream = stook.torch.PackStream(numbers)
     for state in ({}, {"epoch": 1}, stook.torch.PackStream(numbers, seed=9).state_dict()):
         with pytest.raises(stook.InvalidError):
             stream.load_state_dict(state)
+
+
+def test_a_transform_that_raises_ends_the_iteration(numbers: Path) -> None:
+    def some(record: stook.Record) -> int:
+        if int(record.key) % 10 == 7:
+            raise ValueError(record.key)
+        return int(record.key)
+
+    stream, seen = stook.torch.PackStream(numbers, transform=some, records=True), list[int]()
+    samples = iter(stream)
+    with pytest.raises(ValueError):
+        while True:
+            seen.append(next(samples))
+    assert list(samples) == []
+    rest = stook.torch.PackStream(numbers, transform=lambda record: int(record.key), records=True)
+    rest.load_state_dict(stream.state_dict())
+    assert sorted([*seen, *rest]) == list(range(600))
 
 
 def test_image_folder_is_that_of_torchvision(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from queue import SimpleQueue
+from concurrent.futures import CancelledError, Future
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
@@ -66,10 +67,18 @@ def collate(samples: Sequence[Any]) -> Any:
         if isinstance(first, numpy.ndarray):
             same = len({(sample.shape, sample.dtype) for sample in samples}) == 1
             return numpy.stack(samples) if same else list(samples)
-        if kind in (bool, int, float) or isinstance(first, numpy.number):
-            array = numpy.array(samples)
-            # Integers that no type holds stay what they are.
-            return array if array.dtype != object else list(samples)
+        if kind is int:
+            return _integers(samples, numpy)
+        if kind in (bool, float) or isinstance(first, numpy.number):
+            return numpy.array(samples)
+    return list(samples)
+
+
+def _integers(samples: Sequence[int], numpy: Any) -> Any:
+    """An array of whole numbers, which are never rounded: those that no type holds stay a list."""
+    for dtype in (numpy.int64, numpy.uint64):
+        with contextlib.suppress(OverflowError):
+            return numpy.array(samples, dtype)
     return list(samples)
 
 
@@ -79,18 +88,29 @@ class _Decoders:
     def __init__(self, decode: Callable[[Record], Any], threads: int) -> None:
         self._tasks: SimpleQueue[Any] = SimpleQueue()
         self._threads = threads
+        #: What is handed over after the threads were sent away would wait for ever.
+        self._lock = threading.RLock()
+        self._is_closed = False
         for _ in range(threads):
             threading.Thread(target=_work, args=(self._tasks, decode), name="stook-decode", daemon=True).start()
 
     def submit(self, records: list[Record]) -> Future[list[Any]]:
         future: Future[list[Any]] = Future()
-        self._tasks.put((future, records))
+        with self._lock:
+            if self._is_closed:
+                future.cancel()
+            else:
+                self._tasks.put((future, records))
         return future
 
     def close(self) -> None:
         """Has the threads end after the records that they are at."""
-        while not self._tasks.empty():
-            self._tasks.get()
+        with self._lock:
+            self._is_closed = True
+        with contextlib.suppress(Empty):
+            while (task := self._tasks.get_nowait()) is not None:
+                # Another thread may wait for it.
+                task[0].cancel()
         for _ in range(self._threads):
             self._tasks.put(None)
 
@@ -98,6 +118,8 @@ class _Decoders:
 def _work(tasks: SimpleQueue[Any], decode: Callable[[Record], Any]) -> None:
     while (task := tasks.get()) is not None:
         future, records = task
+        if not future.set_running_or_notify_cancel():
+            continue
         samples: list[Any] = []
         for record in records:
             try:
@@ -163,12 +185,15 @@ class Loader:
         return self._epoch + (self._running is not None and self._running.is_closed)
 
     def set_epoch(self, epoch: int) -> None:
-        """Has the next ``iter`` begin this epoch.
+        """Has the next ``iter`` begin this epoch; one that was resumed is continued.
 
         Args:
             epoch: Which.
         """
         self._stream.state(epoch)
+        if self._resumed is not None and Stream.describe(self._resumed)["epoch"] == epoch:
+            # The usual loop over epochs, after one was resumed.
+            return
         self.close()
         self._running, self._epoch, self._resumed = None, epoch, None
 
@@ -181,9 +206,11 @@ class Loader:
         self.close()
         epoch = self.epoch
         state = self._stream.state(epoch) if self._resumed is None else self._resumed
-        self._running, self._epoch, self._resumed = None, epoch, None
+        self._running, self._epoch = None, epoch
         records = self._stream.begin(state=state, rank=self._rank, world=self._world, threads=self._readers)
-        self._running = Batches(self._making, records)
+        # Where it could not begin, it is resumed the next time.
+        self._resumed = None
+        self._running = Batches(self._making, records, self._stream.damages)
         return self._running
 
     def state_dict(self) -> dict[str, Any]:
@@ -211,6 +238,7 @@ class Loader:
         stream = self._stream.resumed(text)
         self.close()
         self._running, self._stream = None, stream
+        self._records = stream.count(rank=self._rank, world=self._world)
         self._epoch = Stream.describe(text)["epoch"]
         self._resumed = text
         if stream.is_over(text):
@@ -236,8 +264,10 @@ class Loader:
 class Batches:
     """The batches of an epoch of a `Loader`."""
 
-    def __init__(self, making: Making, records: StreamRecords) -> None:
+    def __init__(self, making: Making, records: StreamRecords, hidden: list[Any]) -> None:
         self._making = making
+        #: Damage of the pack, which may hide records.
+        self._hidden = hidden
         self._records = records
         self._process = os.getpid()
         self._decoders = None if making.decode is None else _Decoders(making.decode, making.threads)
@@ -246,6 +276,10 @@ class Batches:
         self._samples: deque[Any] = deque()
         self._under_way = 0
         self._is_over = self.is_closed = False
+        #: Threads may share it: one at a time takes a batch.
+        self._lock = threading.RLock()
+        #: Whether it ended by itself: all was handed out, or an error was raised.
+        self._has_ended = False
         #: What ends the epoch once all before it was handed out.
         self._failure: Optional[Exception] = None
 
@@ -255,11 +289,24 @@ class Batches:
     def __next__(self) -> Any:
         if self._process != os.getpid():
             raise InvalidError("this was begun in the process that this one was forked from; begin it again here")
-        if self.is_closed:
+        with self._lock:
+            return self._next()
+
+    def _check_open(self) -> None:
+        # That it is over would say that all was handed out.
+        if self.is_closed and not self._has_ended:
+            raise InvalidError(
+                "this iteration was ended before its epoch was over: another one was begun, or the loader was closed"
+            )
+
+    def _next(self) -> Any:
+        if self._has_ended:
             raise StopIteration
+        self._check_open()
         making, size = self._making, self._making.batch or 1
         try:
             self._gather(size)
+            self._check_open()
             whole = len(self._samples) >= size
             if not whole and self._failure is not None:
                 raise self._failure
@@ -271,8 +318,17 @@ class Batches:
             for sample in samples:
                 if isinstance(sample, _Failed):
                     raise sample.error
-            batch = samples[0] if making.batch is None else making.collate(samples)
+            try:
+                batch = samples[0] if making.batch is None else making.collate(samples)
+            except KeyboardInterrupt:
+                # It is made again, if another batch is asked for.
+                self._samples.extendleft(reversed(samples))
+                raise
+        except CancelledError:
+            self._check_open()
+            raise
         except Exception:
+            self._has_ended = not self.is_closed
             self.close()
             raise
         self._records.confirm(len(samples))
@@ -324,7 +380,10 @@ class Batches:
     @property
     def damages(self) -> list[Any]:
         """Why, as exceptions."""
-        return self._records.damages
+        met = self._records.damages
+        # A damaged record that was known before is met again where it is read.
+        keys = {damage.key for damage in met} - {None}
+        return [*(damage for damage in self._hidden if damage.key not in keys), *met]
 
     def state(self) -> str:
         """What was handed out, as `Stream.begin` takes it."""
@@ -334,13 +393,18 @@ class Batches:
         """Ends it, and its threads after what they are at."""
         if self._process != os.getpid():
             return
-        self._records.close()
         self.is_closed = True
-        self._samples.clear()
-        self._futures.clear()
-        if self._decoders is not None:
-            self._decoders.close()
-            self._decoders = None
+        self._records.close()
+        if (decoders := self._decoders) is not None:
+            decoders.close()
+        # A thread that takes a batch just now sees that it is closed.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._samples.clear()
+                self._futures.clear()
+                self._decoders = None
+            finally:
+                self._lock.release()
 
     def __del__(self) -> None:
         # Where making it failed there is nothing to end.

@@ -79,12 +79,13 @@ class Parts:
     def tables(self, split: _stook.Split, columns: dict[str, ColumnType]) -> Iterator[pyarrow.Table]:
         """The batches of a part, as tables; an empty one where it has no record."""
         with self.open() as pack:
-            # Who only counts rows asks for no column.
-            scan = pack.scan(split=split, columns=columns or {"sequence": None}, **self._filters)
+            # Who only counts rows asks for no column: a table without one has no rows.
+            wanted: dict[str, ColumnType] = columns or {"sequence": "uint64"}
+            scan = pack.scan(split=split, columns=wanted, **self._filters)
             reader = pyarrow.RecordBatchReader.from_stream(scan)
             is_empty = True
             for batch in reader:
                 is_empty = False
-                yield pyarrow.Table.from_batches([batch]).select(list(columns))
+                yield pyarrow.Table.from_batches([batch]).select(list(wanted))
             if is_empty:
-                yield reader.schema.empty_table().select(list(columns))
+                yield reader.schema.empty_table().select(list(wanted))

@@ -17,7 +17,8 @@ Key = Union[str, bytes, int, SupportsIndex]
 Attribute = Union[int, str, bytes]
 # Also integers of other libraries, which come back as `int`.
 _Given = Union[Attribute, SupportsIndex]
-Attributes = Union[Mapping[str, _Given], Mapping[int, _Given], Mapping[Union[str, int], _Given]]
+# Keys are names, or numbers; a union of mappings has no type for a dict of texts and numbers.
+Attributes = Mapping[Any, _Given]
 # Attributes with the value, or the values, that they have to have.
 Conditions = Mapping[str, Union[Attribute, Collection[Attribute]]]
 ColumnType = Literal["binary", "string", "uint64", "int64", "uint32", "timestamp"]

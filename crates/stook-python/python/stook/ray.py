@@ -10,6 +10,7 @@ import ray.data
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
+from ._errors import InvalidError
 from ._parts import Filters, Parts
 from ._typing import Columns, ColumnType, Conditions, Kinds
 
@@ -80,6 +81,8 @@ class PackDatasource(Datasource):  # type: ignore[misc, unused-ignore]
         projection = self.get_projection_map()
         if projection is None:
             return self._parts.columns
+        if unknown := sorted(projection.keys() - self._parts.columns.keys()):
+            raise InvalidError(f"there are no columns {', '.join(unknown)}: there are {', '.join(self._parts.columns)}")
         return {name: kind for name, kind in self._parts.columns.items() if name in projection}
 
     def estimate_inmemory_data_size(self) -> Optional[int]:

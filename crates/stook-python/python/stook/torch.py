@@ -13,7 +13,7 @@ import torch.distributed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from . import _stook
-from ._errors import DamageWarning, InvalidError
+from ._errors import DamagedError, DamageWarning, InvalidError
 from ._loader import STATE, merged
 from ._options import check_names
 from ._typing import Key, Kinds, OnDamage, PackReadOptions
@@ -282,7 +282,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             if _stook.Stream.describe(self._resumed)["epoch"] == epoch:
                 state = self._resumed
         records = self._stream.begin(state=state, rank=self._rank, world=self._world, worker=worker, workers=workers)
-        self._running = _StreamSamples(records, self._transform, self._as_records)
+        self._running = _StreamSamples(records, self._transform, self._as_records, self._stream.damages)
         return self._running
 
     def _continues(self, worker: int, seed: int) -> bool:
@@ -352,30 +352,47 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
 class _StreamSamples:
     """The samples of an iteration in this process."""
 
-    def __init__(self, records: _stook.StreamRecords, transform: Optional[Callable[..., Any]], as_records: bool) -> None:
+    def __init__(
+        self,
+        records: _stook.StreamRecords,
+        transform: Optional[Callable[..., Any]],
+        as_records: bool,
+        hidden: list[DamagedError],
+    ) -> None:
         self.records = records
+        #: Damage of the pack, which may hide records.
+        self._hidden = hidden
         self._transform = transform
         self._as_records = as_records
-        self._has_warned = False
+        self._has_warned = self._has_failed = False
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
+        if self._has_failed:
+            raise StopIteration
         taken = self.records.take(1)
         if not taken:
             self._warn()
             raise StopIteration
-        sample = sample_of(taken[0], self._transform, self._as_records)
+        try:
+            sample = sample_of(taken[0], self._transform, self._as_records)
+        except BaseException:
+            # What follows would be confirmed in its place.
+            self._has_failed = True
+            raise
         self.records.confirm(1)
         return sample
 
     def _warn(self) -> None:
-        skipped = self.records.skipped
-        if skipped and not self._has_warned:
+        damages = [*self._hidden, *self.records.damages]
+        if damages and not self._has_warned:
             self._has_warned = True
-            text = f"{skipped} damaged records were passed over; the first: {self.records.damages[0]}"
-            warnings.warn(DamageWarning(text), stacklevel=3)
+            passed = f"{self.records.skipped} damaged records were passed over"
+            if self._hidden:
+                passed += ", and damage of the pack may hide others"
+            warnings.warn(DamageWarning(f"{passed}; the first: {damages[0]}"), stacklevel=3)
 
 
 class _Keys(Sequence[str]):

@@ -397,7 +397,7 @@ impl Stream {
     ///     state: A state of this stream.
     ///
     /// Returns:
-    ///     Whether that is so, of the lanes that it knows of.
+    ///     Whether that is so; a state of one reader of several does not say it.
     ///
     /// Raises:
     ///     stook.InvalidError: A state of something else.

@@ -18,8 +18,7 @@ use super::list::{ListOptions, Listed};
 use super::values::{ValueError, next_value};
 use crate::archive::Archive;
 use crate::pack::{
-    self, Damages, Key, KeyRange, Kinds, OnDamage, Pack, RecordFilter, Row, Rows, ScanOptions, ScanOrder,
-    Split, Stop,
+    self, Damages, Key, KeyRange, Kinds, Pack, RecordFilter, Row, Rows, ScanOptions, ScanOrder, Split, Stop,
 };
 
 /// Keys of a batch.
@@ -259,7 +258,7 @@ pub(super) fn begin_scan(
     options: ScanOptions,
     split: Option<&Split>,
 ) -> pack::Result<ScanCell> {
-    check_whole(&pack, options.on_damage)?;
+    pack.check_whole(options.on_damage)?;
     ScanCell::try_new(pack, |pack| {
         pack.check_groups(&options.groups)?;
         match split {
@@ -283,16 +282,8 @@ pub(super) fn resume_scan(
         return Err(pack::Error::Invalid(text.into()));
     }
     let (cursor, skipped) = Rows::parse_cursor(cursor)?;
-    check_whole(&pack, on_damage)?;
+    pack.check_whole(on_damage)?;
     Ok((ScanCell::try_new(pack, |pack| pack.scan_from(&cursor, on_damage))?, skipped))
-}
-
-/// Refuses a pack with known damage, unless that is passed over.
-pub(super) fn check_whole(pack: &Pack, on_damage: OnDamage) -> pack::Result<()> {
-    match (on_damage, pack.damages().first()) {
-        (OnDamage::Stop, Some(damage)) => Err(pack::Error::Damaged(damage.clone())),
-        _ => Ok(()),
-    }
 }
 
 /// Members that were asked of an archive.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::owned::{OwnedRows, ScanCell, begin_scan, check_whole, resume_scan};
+use super::owned::{OwnedRows, ScanCell, begin_scan, resume_scan};
 use crate::pack::{
     self, Damages, Pack, RecordFilter, ScanOptions, Split, TableBatch, TableColumn, TableRows, TableSource,
     WantedColumn,
@@ -54,7 +54,7 @@ impl ScanRequest {
         }
         match wanted {
             Some(wanted) if !wanted.iter().any(WantedColumn::is_value) => {
-                check_whole(&pack, options.on_damage)?;
+                pack.check_whole(options.on_damage)?;
                 pack.check_groups(&options.groups)?;
                 let rows = TableRows::of_index(filter, wanted, options, split)?;
                 Ok(OwnedTable { from: Reading::Index(pack), rows })

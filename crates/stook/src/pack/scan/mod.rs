@@ -173,6 +173,18 @@ enum RecordAt {
 }
 
 impl Pack {
+    /// Refuses a pack with known damage, unless that is passed over: records may be hidden by it, so
+    /// that the rest is not all that was asked for.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], with the first damage.
+    pub(crate) fn check_whole(&self, on_damage: OnDamage) -> Result<()> {
+        match (on_damage, self.damages().first()) {
+            (OnDamage::Stop, Some(damage)) => Err(Error::Damaged(damage.clone())),
+            _ => Ok(()),
+        }
+    }
+
     /// Goes through live records.
     pub fn scan(&self, options: ScanOptions) -> Scan<'_> {
         Scan::new(self, options, self.view(), None, &Position::Start)

@@ -110,7 +110,8 @@ impl Ordinals {
         self.len == 0
     }
 
-    /// Records that are left out because whether they count is not known.
+    /// What records are left out for: whether they count is not known, or damage of the pack hides
+    /// them.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
@@ -238,10 +239,12 @@ impl Pack {
     ///
     /// # Errors
     /// What reading the index meets; unless damage is skipped, [`Error::Damaged`] for a record of
-    /// which is not known whether it counts; [`Error::Invalid`] for a group or a key that is not
-    /// there, for a split of another state, and for keys and a split; [`Error::Stopped`].
+    /// which is not known whether it counts, and for damage of the pack that hides records;
+    /// [`Error::Invalid`] for a group or a key that is not there, for a split of another state, and
+    /// for keys and a split; [`Error::Stopped`].
     pub fn ordinals(&self, options: &OrdinalOptions) -> Result<Ordinals> {
         self.check_groups(&options.groups)?;
+        self.check_whole(options.on_damage)?;
         let view = match &options.split {
             Some(split) => self.view_of(split)?,
             None => self.view(),
@@ -279,6 +282,8 @@ impl Pack {
                 parts.push(Numbered { first, segment: segment.entry.id, places });
             }
         }
+        // What hides records that would be among them; an error, unless damage is skipped.
+        self.damages().iter().for_each(|damage| damages.push(damage.clone()));
         let damages = damages.to_vec();
         Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages })
     }

@@ -158,7 +158,7 @@ impl Shuffle {
         ShuffleState::new(self, epoch)
     }
 
-    /// Whether all lanes of a state, as far as it says, were handed out whole.
+    /// Whether all lanes were handed out whole; not where a state says nothing of one.
     ///
     /// # Errors
     /// Those of [`check`](Self::check).
@@ -166,7 +166,7 @@ impl Shuffle {
         self.check(state)?;
         let lens =
             (0..self.options.lanes).map(|lane| self.lane_range(lane)).map(|lane| lane.end - lane.start);
-        Ok(state.positions().iter().zip(lens).all(|(position, len)| position.is_none_or(|at| at >= len)))
+        Ok(state.positions().iter().zip(lens).all(|(position, len)| position.is_some_and(|at| at >= len)))
     }
 
     /// The records of a lane in the sequence of an epoch.
