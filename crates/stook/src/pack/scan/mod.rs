@@ -173,8 +173,8 @@ enum RecordAt {
 }
 
 impl Pack {
-    /// Refuses a pack with known damage, unless that is passed over: records may be hidden by it, so
-    /// that the rest is not all that was asked for.
+    /// Refuses a pack with known damage, unless that is passed over: records may be hidden by it,
+    /// so that the rest is not all that was asked for.
     ///
     /// # Errors
     /// [`Error::Damaged`], with the first damage.
