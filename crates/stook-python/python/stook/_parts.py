@@ -10,8 +10,8 @@ from typing import Any, Optional, TypedDict, Union
 import pyarrow
 
 from . import _stook
-from ._errors import InvalidError
-from ._typing import Columns, ColumnType, Conditions, Kinds
+from ._options import check_names
+from ._typing import Columns, ColumnType, Conditions, Kinds, PackReadOptions
 
 #: About how many bytes a record has in a column other than that of values.
 _HEAD_BYTES = 32
@@ -37,8 +37,8 @@ class Parts:
         filters: Which records.
 
     Raises:
-        stook.InvalidError: Options with which a pack is not only read, or a group or columns that
-            it does not have.
+        TypeError: Options with which a pack is not only read.
+        stook.InvalidError: A group or columns that it does not have.
     """
 
     def __init__(
@@ -48,10 +48,8 @@ class Parts:
         columns: Optional[Columns],
         filters: Filters,
     ) -> None:
-        if unknown := sorted(options.keys() - {"map", "access", "at", "generation"}):
-            raise InvalidError(
-                f"a data set only reads; it takes map, access, at and generation, not {', '.join(unknown)}"
-            )
+        known, what = PackReadOptions.__annotations__.keys(), "a data set only reads; it takes map, access, at and generation"
+        check_names(options, known, what)
         path = os.path.abspath(_stook.path_argument("path", path))
         self._filters = filters
         with _stook.Pack(path, "r", **options) as pack:

@@ -48,8 +48,8 @@ def read_pack(
         A data frame whose columns have Arrow's types.
 
     Raises:
-        stook.InvalidError: Options with which a pack is not only read, or a group or columns that
-            it does not have.
+        TypeError: Options with which a pack is not only read.
+        stook.InvalidError: A group or columns that it does not have.
     """
     if partition_bytes < 1:
         raise InvalidError(f"partition_bytes is a number from 1 on, not {partition_bytes}")

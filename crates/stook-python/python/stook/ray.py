@@ -53,8 +53,8 @@ def read_pack(
         A ``ray.data.Dataset``.
 
     Raises:
-        stook.InvalidError: Options with which a pack is not only read, or a group or columns that
-            it does not have.
+        TypeError: Options with which a pack is not only read.
+        stook.InvalidError: A group or columns that it does not have.
     """
     filters: Filters = {"prefix": prefix, "group": group, "kinds": kinds, "where": where}
     return ray.data.read_datasource(  # type: ignore[no-any-return]
