@@ -199,8 +199,8 @@ impl OwnedRows {
     ///
     /// # Errors
     /// Returns an error for a group that the pack does not have, and for a split of another pack or
-    /// generation. With [`OnDamage::Stop`] a pack with known damage is refused: missing records
-    /// would go unnoticed.
+    /// generation. With [`OnDamage::Stop`](crate::pack::OnDamage::Stop) a pack with known damage is
+    /// refused: missing records would go unnoticed.
     pub fn scan(
         pack: Arc<Pack>,
         filter: impl Into<RecordFilter>,
