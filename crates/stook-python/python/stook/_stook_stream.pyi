@@ -172,6 +172,7 @@ class Stream:
             stook.NoSuchStateError: That generation is gone.
             stook.InvalidError: A state of another pack, selection, seed or number of lanes.
         """
+    def in_lanes_of(self, state: str, readers: int) -> tuple[Self, str]: ...
     def is_over(self, state: str) -> bool:
         """Whether a state says that nothing is left of its epoch.
 
