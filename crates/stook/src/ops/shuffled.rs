@@ -143,7 +143,9 @@ impl ShuffledPack {
         if options.seed.is_some() || of_state == options.lanes {
             return Ok((None, state.clone()));
         }
-        if of_state < readers && let Some(divided) = state.in_lanes(options.lanes) {
+        if of_state < readers
+            && let Some(divided) = state.in_lanes(options.lanes)
+        {
             return Ok((None, divided));
         }
         let options = ShuffleOptions { lanes: of_state, ..options };

@@ -451,8 +451,9 @@ impl Pack {
             let segment = self.number_of(part.segment).and_then(|number| self.snapshot.segments.get(number));
             if let Some(segment) = segment {
                 let (known, mut found) = (places.iter().collect::<Vec<_>>(), Vec::new());
-                let (here, elsewhere): (Vec<Damage>, Vec<Damage>) =
-                    std::mem::take(&mut all.damages).into_iter().partition(|it| it.file == segment.source.path());
+                let (here, elsewhere): (Vec<Damage>, Vec<Damage>) = std::mem::take(&mut all.damages)
+                    .into_iter()
+                    .partition(|it| it.file == segment.source.path());
                 all.damages = elsewhere;
                 for damage in here {
                     let broken = self.broken_near(segment, &known, damage.offset)?;

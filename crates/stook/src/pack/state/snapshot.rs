@@ -140,9 +140,8 @@ impl Snapshot {
         let last = newest(&files)
             .ok_or_else(|| Error::NotAPack { path: storage.path(""), why: why_no_pack(&files).into() })?;
         let wanted = view.generation.unwrap_or(last);
-        let generation = view
-            .manifest_among(&files, wanted)
-            .ok_or_else(|| no_such_generation(storage, &files, wanted))?;
+        let generation =
+            view.manifest_among(&files, wanted).ok_or_else(|| no_such_generation(storage, &files, wanted))?;
         let name = PackFile::Manifest(generation).to_string();
         // Held before it is read: from then on, no writer removes the files that it names.
         let hold = storage.hold(&name).map_err(Error::of_opening)?;

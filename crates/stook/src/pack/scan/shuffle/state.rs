@@ -102,7 +102,9 @@ impl ShuffleState {
     /// The same in another number of lanes: of records in the order of the medium, where what was
     /// handed out is a beginning of them.
     pub(crate) fn in_lanes(&self, lanes: u32) -> Option<Self> {
-        let StateBody { records, seed: None, even: false, ref positions, .. } = self.body else { return None };
+        let StateBody { records, seed: None, even: false, ref positions, .. } = self.body else {
+            return None;
+        };
         let of_state = u32::try_from(positions.len()).ok()?;
         let (mut done, mut is_begun) = (0_u64, false);
         for (lane, position) in (0..of_state).zip(positions) {
