@@ -75,7 +75,7 @@ def main() -> None:
             print(f"epoch {epoch}: {sum(counts)} pictures in {seconds:.2f} s, {batches.failed} files are none")
 
         # Stopped in the middle, and continued by a loader that knows nothing but the state.
-        seen = [label for _, (_, labels) in zip(range(3), loader) for label in labels]
+        seen = [label for _, (_, labels) in zip(range(len(loader) // 2), loader) for label in labels]
         again = stook.loader(path, batch=128, decode=decode, on_error="skip")
         again.load_state_dict(loader.state_dict())
         loader.close()

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import stook
 from memory_use import resident_bytes
+from stook._collate import collate
 
 
 @pytest.fixture(scope="module")
@@ -80,25 +81,21 @@ def test_one_line_gives_shuffled_batches_of_arrays(images: Path) -> None:
 
 
 def test_what_no_array_holds_is_a_list() -> None:
-    from stook._loader import collate
-
     assert collate([b"a", "b", None]) == [b"a", "b", None] and collate([1 << 70, 2]) == [1 << 70, 2]
     of_fields = collate([{"x": 1.5, "y": "a"}, {"x": 2, "y": None}])
     assert of_fields["x"].tolist() == [1.5, 2.0] and of_fields["y"] == ["a", None]
-    mixed = collate([True, 2]), collate([np.int8(1), 2]), collate([True, False]), collate([np.float32(1)] * 2)
+    mixed: Any = collate([True, 2]), collate([np.int8(1), 2]), collate([True, False]), collate([np.float32(1)] * 2)
     assert [batch.dtype.name for batch in mixed] == ["int64", "int64", "bool", "float32"]
 
     class Labelled(NamedTuple):
         image: Any
-        label: int
+        label: Any
 
     batch = collate([Labelled(np.zeros(2), 1), Labelled(np.ones(2), 2)])
     assert type(batch) is Labelled and batch.image.shape == (2, 2) and batch.label.tolist() == [1, 2]
 
 
 def test_a_batch_does_not_change_its_type_with_its_content(images: Path) -> None:
-    from stook._loader import collate
-
     wrong: list[tuple[str, list[Any]]] = [
         (r"sample 0 has an array of \(2,\), float64, sample 2 an array of \(3,\)", [np.zeros(2), np.zeros(2), np.zeros(3)]),
         ("float32", [np.zeros(2), np.zeros(2, np.float32)]),
@@ -283,16 +280,14 @@ def test_records_that_are_not_decoded_are_passed_over(
     assert {error.key for error in batches.errors} <= bad
     # All was handed out: what failed, too.
     assert stook.Stream.describe(loader.state_dict()["stook.Stream"])["records"] == 500
-    first = begun()
-    batches = iter(first)
-    seen = [number for _, samples in zip(range(stop), batches) for number in numbers(samples)]
-    state = first.state_dict()
-    first.close()
-    second = begun()
-    second.load_state_dict(state)
-    if second.epoch == 0:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = begun()
+        seen = [number for _, samples in zip(range(stop), first) for number in numbers(samples)]
+        second = begun()
+        second.load_state_dict(first.state_dict())
+        first.close()
+        if second.epoch == 0:
             seen += [number for samples in second for number in numbers(samples)]
     assert seen == [number for one in some for number in one]
 
@@ -328,7 +323,8 @@ def test_an_unshuffled_epoch_is_continued_by_another_number_of_ranks(images: Pat
 
 
 def test_nothing_to_read_is_refused(images: Path) -> None:
-    for selection in ({"prefix": "dgo/"}, {"keys": []}, {"kinds": "symlink"}):
+    selections: list[dict[str, Any]] = [{"prefix": "dgo/"}, {"keys": []}, {"kinds": "symlink"}]
+    for selection in selections:
         with pytest.raises(stook.InvalidError, match=f"nothing to read in .*{next(iter(selection))}="):
             stook.loader(images, **selection)
     with pytest.raises(stook.InvalidError, match="even=True"):
@@ -418,9 +414,9 @@ def test_ctrl_c_works_at_once_and_the_program_ends(images: Path) -> None:
 
 def test_whole_numbers_are_never_rounded() -> None:
     for numbers, dtype in ([[1, -2], "int64"], [[2**63, 1], "uint64"]):
-        array = stook._loader.collate(numbers)
+        array = collate(numbers)
         assert array.dtype == dtype and array.tolist() == numbers
-    assert stook._loader.collate([2**64, -1]) == [2**64, -1] and stook._loader.collate([2**63, -1]) == [2**63, -1]
+    assert collate([2**64, -1]) == [2**64, -1] and collate([2**63, -1]) == [2**63, -1]
 
 
 def test_threads_share_an_iteration(images: Path) -> None:

@@ -209,9 +209,10 @@ def test_messages_say_how_an_earlier_generation_is_opened(tmp_path: Path) -> Non
     split, generation = stook.Pack(path).splits(1)[0], stook.Pack(path).info().generation
     with stook.Pack(path, "r+") as pack:
         del pack[3]
-    for wrong in ({"split": split}, {"keys": [1, 3]}):
+    selections: list[dict[str, Any]] = [{"split": split}, {"keys": [1, 3]}]
+    for wrong in selections:
         with pytest.raises(stook.InvalidError, match="generation="):
-            stook.Stream(path, **wrong)  # type: ignore[arg-type]
+            stook.Stream(path, **wrong)
     assert len(stook.Stream(path, split=split, generation=generation)) == 10
     assert len(stook.Stream(path, keys=[1, 3], generation=generation)) == 2
 

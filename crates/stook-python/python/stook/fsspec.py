@@ -293,7 +293,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @staticmethod
     def _below(opened: Pack, key: str) -> list[Union[str, int]]:
         """The keys of all files below a directory that are paths, each path once."""
-        below = list(filter(_is_path, opened.keys(prefix=key + "/" if key else None, kinds="file")))
+        below = list(filter(is_path, opened.keys(prefix=key + "/" if key else None, kinds="file")))
         # Ids come last.
         if not below or not isinstance(below[-1], int):
             return below
