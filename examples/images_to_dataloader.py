@@ -1,5 +1,6 @@
 """A folder of pictures becomes shuffled batches, stopped and continued exactly:
-`python examples/images_to_dataloader.py [DIRECTORY]`. It needs numpy and Pillow; PyTorch is used where it is.
+`python examples/images_to_dataloader.py [DIRECTORY]`. It needs numpy and Pillow; PyTorch is used
+where it is installed.
 
 Packs a directory of JPEG, PNG and other files that Pillow opens, with a class in each of its first
 directories (without one: 2,000 small pictures that it makes). Files that are no pictures are passed

@@ -555,6 +555,8 @@ def test_what_makes_no_sense_is_refused(images: Path, tmp_path: Path) -> None:
         stook.loader(images, readers=65)
     with pytest.raises(FileNotFoundError):
         stook.loader(tmp_path / "none.stook")
+    with pytest.raises(stook.AddressError, match="is an address"):
+        stook.loader("s3://bucket/key.stook")
     empty = tmp_path / "empty.stook"
     stook.Pack(empty, "x").close()
     with pytest.raises(stook.InvalidError, match="nothing to read"):

@@ -350,6 +350,8 @@ def test_errors_of_transforms_name_the_record(numbers: Path) -> None:
             wrong[0]
     with pytest.raises(TypeError, match="argument 'transform'"):
         stook.torch.PackDataset(numbers, transform=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="argument 'keys': several keys"):
+        stook.torch.PackDataset(numbers, keys="dog/1")
 
 
 def test_a_look_at_a_sample_does_not_answer_for_workers(numbers: Path) -> None:

@@ -40,7 +40,7 @@ def _numpy() -> Any:
 
 
 def _is_tensor(sample: Any) -> bool:
-    # Whoever has a tensor has imported it.
+    # What has a tensor has imported it.
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(sample, torch.Tensor)
 

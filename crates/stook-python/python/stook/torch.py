@@ -94,6 +94,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         self._as_records = records
         self._pack: Optional[_stook.Pack] = None
         self._process = 0
+        if isinstance(keys, (str, bytes)):
+            raise TypeError(f"argument 'keys': several keys are wanted, in a list, not one {type(keys).__name__}")
         self.keys = keys
         self._ordinals: Optional[_stook.Ordinals] = None
         if keys is None:
@@ -365,7 +367,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
 
     @property
     def failed(self) -> int:
-        """How many records the iteration in this process passed over because ``transform`` raised."""
+        """How many records this process passed over because ``transform`` raised."""
         return 0 if self._running is None else self._running.undecoded.count
 
     @property
@@ -421,7 +423,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
 
 
 class _Refused:
-    """Raises where the first sample is taken: a worker that stays would end where ``iter`` raises."""
+    """Raises where the first sample is taken: where ``iter`` raises, a worker that stays ends."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -549,9 +551,9 @@ class ImageFolder(PackDataset):
             with Pillow.
         is_valid_file: Called with each key: whether it is one. Without it those are that have an
             ending of pictures.
-        prefix: Only what is below this directory, whose directories name the classes then. Keys that
-            are no paths, such as one that begins with ``/``, are left out, as file systems of
-            `stook.fsspec` do.
+        prefix: Only what is below this directory, whose directories name the classes then. Keys
+            that are no paths, such as one that begins with ``/``, are left out, as file systems of
+            ``stook.fsspec`` do.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
