@@ -16,7 +16,7 @@ from . import _stook
 from ._errors import DamagedError, DamageWarning, InvalidError
 from ._loader import STATE, merged
 from ._options import check_names
-from ._typing import Key, Kinds, OnDamage, PackReadOptions
+from ._typing import Conditions, Key, Kinds, OnDamage, PackReadOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,6 +51,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         records: Whether ``transform`` is called with the `stook.Record`, which has attributes,
             group and times, too. Without ``transform`` samples are records, which no worker can
             send.
+        where: Where no keys are given, only records with these attributes, as for
+            `stook.Pack.scan`.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
@@ -77,6 +79,7 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         split: Optional[_stook.Split] = None,
         kinds: Kinds = "file",
         records: bool = False,
+        where: Optional[Conditions] = None,
         **options: Unpack[PackReadOptions],
     ) -> None:
         known, what = PackReadOptions.__annotations__.keys(), "a data set only reads; it takes map, access, at and generation"
@@ -94,9 +97,9 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
                 # Workers open what is listed here.
                 self._options = {**options, "generation": self.pack.info().generation}
                 self._pack = _stook.Pack(self._path, "r", **self._options)
-            self._ordinals = self.pack.ordinals(prefix=prefix, group=group, split=split, kinds=kinds)
-        elif (prefix, group, split, kinds) != (None, None, None, "file"):
-            raise InvalidError("prefix, group, split and kinds choose keys: they go with none that are given")
+            self._ordinals = self.pack.ordinals(prefix=prefix, group=group, split=split, kinds=kinds, where=where)
+        elif (prefix, group, split, kinds, where) != (None, None, None, "file", None):
+            raise InvalidError("prefix, group, split, kinds and where choose keys: they go with none that are given")
 
     @property
     def pack(self) -> _stook.Pack:
@@ -180,6 +183,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         window_bytes: How much is read and mixed at once; a worker holds twice as much.
         even: Whether lanes have the same number of records, to the last, so that ranks have, too:
             fewer records than there are lanes are left out, other ones in each epoch.
+        where: Only records with these attributes, as for `stook.Pack.scan`.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
@@ -213,6 +217,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         lanes: int = 64,
         window_bytes: int = 32 << 20,
         even: bool = False,
+        where: Optional[Conditions] = None,
         **options: Unpack[PackReadOptions],
     ) -> None:
         known, what = PackReadOptions.__annotations__.keys(), "a stream only reads; it takes map, access, at and generation"
@@ -221,7 +226,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             raise InvalidError("rank and world go together: give both or none")
         self._stream = _stook.Stream(
             path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds,
-            on_damage=on_damage, lanes=lanes, window_bytes=window_bytes, even=even, **options,
+            on_damage=on_damage, lanes=lanes, window_bytes=window_bytes, even=even, where=where, **options,
         )
         if rank is None or world is None:
             is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -9,6 +9,7 @@ use crate::pack::{
     Error, OpenOptions, OrdinalOptions, Ordinals, Pack, Result, Shuffle, ShuffleOptions, ShuffleReader,
     ShuffleReaderOptions, ShuffleShare, ShuffleState,
 };
+use crate::source::check_path;
 
 /// A selection of the records of a pack at one generation, shuffled.
 #[derive(Debug)]
@@ -25,13 +26,14 @@ impl ShuffledPack {
     /// numbers the records of a selection.
     ///
     /// # Errors
-    /// Those of [`open_pack`], [`Pack::ordinals`] and [`Shuffle::new`].
+    /// Those of [`open_pack`], [`Pack::ordinals`] and [`Shuffle::new`]; an error for an address.
     pub fn open(
         path: &Path,
         reading: OpenOptions,
         selection: &OrdinalOptions,
         shuffle: ShuffleOptions,
     ) -> Result<Self> {
+        check_path(path)?;
         let path = std::path::absolute(path).map_err(|source| Error::Outside {
             operation: "find",
             name: path.display().to_string(),

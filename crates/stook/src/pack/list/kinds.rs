@@ -2,7 +2,7 @@
 //! there was.
 
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::FileKind;
+use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::state::open::{KeyEntry, Pack};
 
 /// Kinds of records. A hard link to a file is a file, and so is what no tree was packed from: both
@@ -67,14 +67,23 @@ impl Pack {
     /// # Errors
     /// When reading is impossible at all.
     pub fn of_kinds(&self, entries: Vec<KeyEntry>, kinds: Kinds) -> Result<Vec<KeyEntry>> {
-        if kinds == Kinds::ALL {
-            return Ok(entries);
+        match kinds == Kinds::ALL {
+            true => Ok(entries),
+            false => self.with_attributes(entries, &mut |attributes| kinds.takes(attributes.file_kind())),
         }
+    }
+
+    /// Of these entries, those of records with such attributes, as [`of_kinds`](Self::of_kinds).
+    pub(crate) fn with_attributes(
+        &self,
+        entries: Vec<KeyEntry>,
+        takes: &mut dyn FnMut(&Attributes) -> bool,
+    ) -> Result<Vec<KeyEntry>> {
         let heads = self.heads(&entries)?;
         let mut taken = Vec::with_capacity(entries.len());
         for (entry, head) in entries.into_iter().zip(heads) {
             match head {
-                Ok(head) if !kinds.takes(head.attributes.file_kind()) => {}
+                Ok(head) if !takes(&head.attributes) => {}
                 Ok(_) | Err(Error::Damaged(_)) => taken.push(entry),
                 Err(error) => return Err(error),
             }
