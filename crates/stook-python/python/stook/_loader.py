@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 from ._errors import DecodeError, InvalidError
 from ._stook import Record, Split, Stream, StreamRecords
-from ._typing import Access, Key, Kinds, OnDamage, Path
+from ._options import whole as _whole
+from ._typing import Access, Conditions, Key, Kinds, OnDamage, Path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -416,16 +417,6 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = int(value.__index__())
-    except AttributeError:
-        raise TypeError(f"argument '{name}': a whole number is wanted, not {type(value).__name__}") from None
-    if number < least:
-        raise InvalidError(f"argument '{name}': {least} or more is wanted, not {number}")
-    return number
-
-
 def loader(
     path: Path,
     *,
@@ -453,6 +444,7 @@ def loader(
     access: Access = "auto",
     at: Any = None,
     generation: Optional[int] = None,
+    where: Optional[Conditions] = None,
 ) -> Loader:
     """Batches of the records of a pack, shuffled anew in each epoch: read and verified ahead by
     native threads, decoded ahead by threads of Python, without other processes. It needs no torch,
@@ -489,6 +481,7 @@ def loader(
         access: As for `Pack`.
         at: As for `Pack`.
         generation: As for `Pack`.
+        where: Only records with these attributes, as for `Pack.scan`.
 
     Returns:
         A `Loader`, over which epoch after epoch is iterated.
@@ -511,6 +504,7 @@ def loader(
         path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds, on_damage=on_damage,
         lanes=lanes if lanes is not None else 64 if shuffle or world > 1 else 1,
         window_bytes=window_bytes, even=even, map=map, access=access, at=at, generation=generation,
+        where=where,
     )
     making = Making(
         batch=None if batch is None else _whole("batch", batch, 1),
