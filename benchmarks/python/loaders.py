@@ -4,7 +4,7 @@ LitData.
 Run it with `python benchmarks/python/loaders.py --work DIR --out DIR`. Systems that are not
 installed are left out, and named. Every measurement is a process of its own; importing is not
 counted, opening and listing are. All shuffle, all have the same batches and the same decoder, and
-each peer is measured with none and with two worker processes: the better of these is compared.
+what works with processes is measured with none and with two of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ SHARD_BYTES = 64 << 20
 #: How many images of about which length.
 SIZES = {"20 KB": (20_000, 20_000), "100 KB": (100_000, 8_000)}
 #: So many are decoded: that is bound by the processor, and needs no more.
-DECODED = 3_000
+DECODED = {"20 KB": 3_000, "100 KB": 1_000}
+#: Sections of each size: whether caches are dropped, and whether images are decoded.
+SECTIONS = ((True, False), (False, False), (True, True))
 OURS, OURS_TORCH = "stook.loader", "stook PackStream"
 NEEDS = {
     OURS: (),
@@ -311,9 +313,8 @@ def measured(system: str, work: Path, workers: int, decodes: bool, most: int) ->
     return found
 
 
-def section(work: Path, systems: list[str], rounds: int, is_cold: bool, decodes: bool, count: int) -> dict[str, Any]:
-    """One table: all systems in turn, each peer with the better number of workers."""
-    most = min(DECODED, count) if decodes else count
+def section(work: Path, systems: list[str], rounds: int, is_cold: bool, decodes: bool, most: int) -> dict[str, Any]:
+    """One table: all systems in turn."""
     runs: dict[str, list[dict[str, float]]] = {}
 
     def run(name: str, system: str, workers: int) -> Callable[[], float]:
@@ -381,8 +382,9 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         print(f"\n{count} images of about {size}")
         document["sizes"][size] = {"count": count, "built_s": build(work, length, count, systems), "sections": []}
-        for is_cold, decodes in ((True, False), (False, False), (True, True), (False, True)):
-            found = section(work, systems, arguments.rounds, is_cold, decodes, count)
+        for is_cold, decodes in SECTIONS:
+            most = DECODED[size] if decodes else count
+            found = section(work, systems, arguments.rounds, is_cold, decodes, most)
             document["sizes"][size]["sections"].append(found)
         shutil.rmtree(work)
     write("loaders", arguments.out, document)

@@ -120,15 +120,20 @@ class Index:
         data = self.view.slice(start, (last - first) * UNIT)
         page = View(data, f"{self.view.where}: page at {start}")
         page.expect(page.field("<I", 0), crc32c(self.nonce, struct.pack("<I", first), data[4:]), "checksum", 0)
-        count, offset_len, length_len = page.field("<H", 4), page.field("<B", 6), page.field("<B", 7)
+        count, offset_len, widths = page.field("<H", 4), page.field("<B", 6), page.field("<B", 7)
+        length_len, contents = widths & 15, widths >> 4
         if count == 0 or (last - first > 1 and count > 1):
             raise page.damage(f"{count} entries in {last - first} units", 4)
-        if offset_len > 5 or length_len > 4:
-            raise page.damage(f"offsets of {offset_len} bytes, lengths of {length_len}", 6)
+        if offset_len > 5 or length_len > 4 or contents > 2:
+            raise page.damage(f"offsets of {offset_len} bytes, lengths of {length_len}, contents {contents}", 6)
         restarts = (count - 1) // RESTART
         page.at = 17 + 2 * restarts
         offsets = [little(page.slice(12, 5)) + little(page.take(offset_len)) for _ in range(count)]
         lengths = [little(page.slice(8, 4)) + little(page.take(length_len)) for _ in range(count)]
+        # Which of them are not files; not needed here.
+        others = little(page.take((count + 7) // 8)) if contents == 2 else 0
+        if others >> count:
+            raise page.damage("contents of more entries than there are", 7)
         if max(offsets) >= 1 << 40 or max(lengths) > LONG_FRAME:
             raise page.damage("an offset or a length outside of any segment", 8)
         forms = self._forms(page, count, [page.field("<H", 17 + 2 * n) for n in range(restarts)])

@@ -1,5 +1,8 @@
 //! Index pages and the top level above them: from a key to the place of its record.
 
+use std::cmp::Ordering;
+
+use super::attributes::{Attributes, FileKind};
 use super::bytes::FieldCursor;
 use super::page::PageBuilder;
 use super::{Decoded, Invalid, UNIT};
@@ -10,19 +13,70 @@ pub(super) const SPAN_LONG: u32 = u32::MAX;
 /// Units of a page at most: its only entry may have the longest key.
 pub(crate) const PAGE_UNITS_MAX: u32 = 17;
 
-/// Where a record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What an index says a record holds, so that kinds of records are chosen without their heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Content {
+    /// It does not say: the head has to be read.
+    #[default]
+    Unsaid,
+    /// The content of a file: of a regular one, of a hard link to one, or of a record that does not
+    /// say what it is.
+    File,
+    /// A directory, or a symbolic link.
+    Other,
+}
+
+impl Content {
+    /// That of a record with these attributes, as its frame has them.
+    pub fn of(attributes: &[u8]) -> Self {
+        match Attributes::kind_of(attributes) {
+            Some(FileKind::Directory | FileKind::Symlink) => Self::Other,
+            Some(FileKind::File | FileKind::HardLink) | None => Self::File,
+        }
+    }
+}
+
+/// Where a record is. What it holds is no part of that: places of one frame are the same, whether
+/// or not they say it.
+#[derive(Debug, Clone, Copy)]
 pub struct Place {
     /// Offset of the frame in the segment, a multiple of 8.
     pub offset: u64,
     /// Length of the frame, a multiple of 8; `None` when it is too long for the index to say.
     pub len: Option<u64>,
+    /// What the record holds, where that is known.
+    pub content: Content,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Place {}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.offset, self.len).cmp(&(other.offset, other.len))
+    }
 }
 
 impl Place {
-    /// A frame at `offset` of `len` bytes.
+    /// A frame at `offset` of `len` bytes, of whose content nothing is said.
     pub fn new(offset: u64, len: u64) -> Self {
-        Self { offset, len: (len / 8 < u64::from(SPAN_LONG)).then_some(len) }
+        Self { offset, len: (len / 8 < u64::from(SPAN_LONG)).then_some(len), content: Content::Unsaid }
+    }
+
+    /// The same of a record that holds this.
+    pub fn with(self, content: Content) -> Self {
+        Self { content, ..self }
     }
 }
 
@@ -324,6 +378,63 @@ mod tests {
     fn sorted(mut keys: Vec<(Vec<u8>, u64)>) -> Vec<(Vec<u8>, Place)> {
         keys.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         keys.into_iter().map(|(form, offset)| (form, Place::new(offset * 8, 48))).collect()
+    }
+
+    /// Every content, entry by entry, as pages give it.
+    fn contents(entries: &[(Vec<u8>, Place)]) -> Vec<Content> {
+        let (index, top) = built(entries);
+        let pages = (0..top.pages()).map(|number| page(&index, &top, number));
+        pages.flat_map(|page| (0..page.len()).map(move |at| page.place(at).unwrap().content)).collect()
+    }
+
+    #[test]
+    fn pages_say_what_records_hold_where_all_of_a_page_are_known() {
+        let entries = |content: &dyn Fn(u64) -> Content| -> Vec<(Vec<u8>, Place)> {
+            sorted((0..3000_u64).map(|n| (format!("\x01{n:05}").into_bytes(), n)).collect())
+                .into_iter()
+                .map(|(form, place)| (form, place.with(content(place.offset / 8))))
+                .collect()
+        };
+        for every in [1, 2, 7, 8, 9, 2999, 5000] {
+            let content = |n: u64| if n % every == every - 1 { Content::Other } else { Content::File };
+            let mixed = entries(&content);
+            let wanted: Vec<Content> = mixed.iter().map(|(_, place)| place.content).collect();
+            assert_eq!(contents(&mixed), wanted, "one in {every}");
+        }
+        // One that is not known costs its page only, in which heads are read.
+        let one = contents(&entries(&|n| if n == 1500 { Content::Unsaid } else { Content::File }));
+        let unsaid = one.iter().filter(|&&content| content == Content::Unsaid).count();
+        assert_eq!(one[1500], Content::Unsaid);
+        assert!(unsaid < 1500 && one[0] == Content::File && one[2999] == Content::File, "{unsaid}");
+        // As pages were written before they said it.
+        let (index, top) = built(&entries(&|_| Content::Unsaid));
+        assert_eq!(index.pages[7] & 0xF0, 0);
+        assert_eq!(page(&index, &top, 0).place(0).unwrap().content, Content::Unsaid);
+    }
+
+    #[test]
+    fn a_page_that_says_more_than_it_can_is_damaged() {
+        let entries: Vec<_> = sorted((0..9_u64).map(|n| (vec![1, n as u8], n)).collect())
+            .into_iter()
+            .map(|(form, place)| (form, place.with(Content::Other)))
+            .collect();
+        let (mut index, _) = built(&entries);
+        let seal_again = |page: &mut [u8]| seal(page, crc32c::crc32c_append(5, &0_u32.to_le_bytes()));
+        assert!(Page::verify(&index.pages, 5, 0).is_ok());
+        // After the head, nine offsets of a byte, and lengths of none.
+        let bits = 17 + 9;
+        assert_eq!(index.pages[bits..bits + 2], [0xFF, 0x01]);
+        index.pages[bits + 1] |= 1 << 1;
+        seal_again(&mut index.pages);
+        assert!(Page::verify(&index.pages, 5, 0).is_err(), "a bit for a tenth entry");
+        index.pages[bits + 1] ^= 1 << 1;
+        for flags in [0x30_u8, 0x40, 0x80, 0xF0] {
+            let before = index.pages[7];
+            index.pages[7] = before & 0x0F | flags;
+            seal_again(&mut index.pages);
+            assert!(Page::verify(&index.pages, 5, 0).is_err(), "{flags:02x}");
+            index.pages[7] = before;
+        }
     }
 
     #[test]

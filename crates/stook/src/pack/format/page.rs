@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::bytes::{FieldCursor, put_leb128};
-use super::index::{Place, SPAN_LONG, checked_head, common_len, seal};
+use super::index::{Content, Place, SPAN_LONG, checked_head, common_len, seal};
 use super::{Decoded, Invalid, UNIT};
 use crate::engine::prefetch;
 
@@ -22,6 +22,10 @@ const FORM_LEN_MAX: usize = 1 << 16;
 const OFFSET_LIMIT: u64 = 1 << 40;
 /// A number in four bits that says that the rest of it follows.
 const MORE: usize = 15;
+/// In the byte with the width of a length: all entries are of files.
+const ALL_FILES: u8 = 0x10;
+/// There, too: after the lengths there is a bit for each entry, set for one that is not of a file.
+const OTHERS_FOLLOW: u8 = 0x20;
 
 /// The least and the greatest of a column of numbers.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +58,45 @@ pub(super) struct PageBuilder {
     places: Vec<Place>,
     offsets: Bounds,
     spans: Bounds,
+    contents: Contents,
+}
+
+/// What is known of what the records of a page hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    /// Not all of them say it.
+    Unsaid,
+    /// All are files.
+    Files,
+    /// Some are not.
+    Mixed,
+}
+
+impl Contents {
+    fn with(self, content: Content) -> Self {
+        match (self, content) {
+            (Self::Unsaid, _) | (_, Content::Unsaid) => Self::Unsaid,
+            (Self::Mixed, _) | (_, Content::Other) => Self::Mixed,
+            (Self::Files, Content::File) => Self::Files,
+        }
+    }
+
+    fn flags(self) -> u8 {
+        match self {
+            Self::Unsaid => 0,
+            Self::Files => ALL_FILES,
+            Self::Mixed => OTHERS_FOLLOW,
+        }
+    }
+
+    fn of_flags(flags: u8) -> Option<Self> {
+        [Self::Unsaid, Self::Files, Self::Mixed].into_iter().find(|contents| contents.flags() == flags)
+    }
+
+    /// Bytes of the bits of so many entries.
+    fn bits_len(self, entries: usize) -> usize {
+        if self == Self::Mixed { entries.div_ceil(8) } else { 0 }
+    }
 }
 
 impl PageBuilder {
@@ -66,6 +109,7 @@ impl PageBuilder {
             places: Vec::new(),
             offsets: Bounds::NONE,
             spans: Bounds::NONE,
+            contents: Contents::Files,
         }
     }
 
@@ -92,18 +136,20 @@ impl PageBuilder {
         put_key(&mut self.keys, base.len() - shared, form.get(shared..).unwrap_or_default());
         let offsets = self.offsets.with(place.offset / 8);
         let spans = self.spans.with(span(place));
+        let contents = self.contents.with(place.content);
         if self.is_empty() {
             self.first = form.to_vec();
         } else {
             let restarts = self.restarts.len() + usize::from(is_restart);
-            let columns = (self.places.len() + 1) * (offsets.width() + spans.width());
+            let entries = self.places.len() + 1;
+            let columns = entries * (offsets.width() + spans.width()) + contents.bits_len(entries);
             if HEAD_LEN + 2 * restarts + columns + self.keys.len() > UNIT {
                 self.keys.truncate(at);
                 return false;
             }
             self.restarts.extend(is_restart.then_some(at));
         }
-        (self.offsets, self.spans) = (offsets, spans);
+        (self.offsets, self.spans, self.contents) = (offsets, spans, contents);
         self.last.truncate(if is_restart { 0 } else { shared });
         self.last.extend(form.get(self.last.len()..).unwrap_or_default());
         self.places.push(place);
@@ -116,7 +162,7 @@ impl PageBuilder {
         let (offset_len, span_len) = (self.offsets.width(), self.spans.width());
         let mut page = vec![0; 4];
         page.extend((self.places.len() as u16).to_le_bytes());
-        page.extend([offset_len as u8, span_len as u8]);
+        page.extend([offset_len as u8, span_len as u8 | self.contents.flags()]);
         page.extend((self.spans.least as u32).to_le_bytes());
         page.extend(self.offsets.least.to_le_bytes().into_iter().take(5));
         for &restart in &self.restarts {
@@ -128,6 +174,12 @@ impl PageBuilder {
         for &place in &self.places {
             page.extend((span(place) - self.spans.least).to_le_bytes().into_iter().take(span_len));
         }
+        if self.contents == Contents::Mixed {
+            page.extend(self.places.chunks(8).map(|places| {
+                let others = places.iter().enumerate().filter(|(_, place)| place.content == Content::Other);
+                others.fold(0_u8, |bits, (number, _)| bits | 1 << number)
+            }));
+        }
         page.append(&mut self.keys);
         page.resize(page.len().next_multiple_of(UNIT), 0);
         seal(&mut page, page_crc(salt_crc, first_unit));
@@ -135,6 +187,7 @@ impl PageBuilder {
         self.restarts.clear();
         self.places.clear();
         (self.offsets, self.spans) = (Bounds::NONE, Bounds::NONE);
+        self.contents = Contents::Files;
     }
 }
 
@@ -229,7 +282,7 @@ impl Columns {
         (offsets + number * usize::from(self.offset_len), spans + number * usize::from(self.span_len))
     }
 
-    /// The place of an entry.
+    /// The place of an entry; what it holds is not looked up.
     #[inline]
     pub(crate) fn place(&self, number: usize) -> Option<Place> {
         if number >= usize::from(self.entries) {
@@ -251,7 +304,8 @@ impl Columns {
 }
 
 fn to_place((offset, span): (u64, u64)) -> Place {
-    Place { offset: offset * 8, len: (span < u64::from(SPAN_LONG)).then_some(span * 8) }
+    let len = (span < u64::from(SPAN_LONG)).then_some(span * 8);
+    Place { offset: offset * 8, len, content: Content::Unsaid }
 }
 
 /// A little-endian number of at most seven bytes.
@@ -272,6 +326,7 @@ pub struct Page<'a> {
     entries: usize,
     offset_len: usize,
     span_len: usize,
+    contents: Contents,
     keys: &'a [u8],
 }
 
@@ -284,6 +339,7 @@ impl<'a> Page<'a> {
         checked_head(bytes, page_crc(salt_crc, first_unit), "index page")?;
         let page = Self::parse(bytes)?;
         page.verify_places()?;
+        page.verify_contents()?;
         page.verify_keys()?;
         Ok(page)
     }
@@ -296,16 +352,24 @@ impl<'a> Page<'a> {
         let mut cursor = FieldCursor::new(bytes);
         cursor.take(4)?;
         let entries = usize::from(cursor.u16()?);
-        let (offset_len, span_len) = (usize::from(cursor.u8()?), usize::from(cursor.u8()?));
+        let (offset_len, widths) = (usize::from(cursor.u8()?), cursor.u8()?);
+        let span_len = usize::from(widths & 0x0F);
+        let contents = Contents::of_flags(widths & 0xF0).ok_or_else(|| {
+            Invalid::damaged(
+                7,
+                format!("an index page says {widths:02x} of its lengths, which means nothing"),
+            )
+        })?;
         if entries == 0 || entries > 1 && bytes.len() > UNIT || offset_len > 5 || span_len > 4 {
             let what = format!("an index page of {} bytes says {entries} entries", bytes.len());
             return Err(Invalid::damaged(4, what));
         }
-        let columns = 2 * ((entries - 1) / INTERVAL) + entries * (offset_len + span_len);
+        let columns =
+            2 * ((entries - 1) / INTERVAL) + entries * (offset_len + span_len) + contents.bits_len(entries);
         let keys = bytes
             .get(HEAD_LEN + columns..)
             .ok_or_else(|| Invalid::damaged(4, format!("{entries} entries do not fit into an index page")))?;
-        Ok(Self { bytes, entries, offset_len, span_len, keys })
+        Ok(Self { bytes, entries, offset_len, span_len, contents, keys })
     }
 
     /// Entries, at least 1.
@@ -320,7 +384,25 @@ impl<'a> Page<'a> {
 
     /// The place of an entry.
     pub fn place(&self, number: usize) -> Option<Place> {
-        self.stored_place(number).map(to_place)
+        Some(to_place(self.stored_place(number)?).with(self.content(number)))
+    }
+
+    /// What an entry holds.
+    fn content(&self, number: usize) -> Content {
+        match self.contents {
+            Contents::Unsaid => Content::Unsaid,
+            Contents::Files => Content::File,
+            Contents::Mixed => {
+                let bits = self.bits().get(number / 8).copied().unwrap_or(0);
+                if bits >> (number % 8) & 1 == 1 { Content::Other } else { Content::File }
+            }
+        }
+    }
+
+    /// A bit for each entry, set for one that is not of a file; empty where there are none.
+    fn bits(&self) -> &'a [u8] {
+        let end = self.bytes.len() - self.keys.len();
+        self.bytes.get(end - self.contents.bits_len(self.entries)..end).unwrap_or_default()
     }
 
     /// The numbers of the entries with this sort form; if there is none, an empty range at the
@@ -450,6 +532,17 @@ impl<'a> Page<'a> {
         match (0..self.entries).all(|number| self.stored_place(number).is_some_and(fits)) {
             true => Ok(()),
             false => Err(Invalid::damaged(8, "an index page names a place outside of any segment")),
+        }
+    }
+
+    /// No bit stands for an entry that there is not.
+    fn verify_contents(&self) -> Decoded<()> {
+        let last = self.bits().last().copied().unwrap_or(0);
+        match self.entries % 8 {
+            used @ 1.. if last >> used != 0 => {
+                Err(Invalid::damaged(7, "an index page says of more entries than it has what they hold"))
+            }
+            _ => Ok(()),
         }
     }
 

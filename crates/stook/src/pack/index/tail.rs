@@ -16,7 +16,7 @@ type VersionKey = (Box<[u8]>, Reverse<u64>);
 /// Keys and places of the frames after the last checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    places: BTreeMap<VersionKey, Option<u64>>,
+    places: BTreeMap<VersionKey, Place>,
     /// Its records.
     pub(crate) tally: Tally,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Tail {
 impl Tail {
     /// Adds a record, newer than all before.
     pub(crate) fn add(&mut self, form: &[u8], place: Place, body_len: u64, sequence: u64, time_ns: i64) {
-        self.places.insert((form.into(), Reverse(place.offset)), place.len);
+        self.places.insert((form.into(), Reverse(place.offset)), place);
         self.tally.add(body_len, sequence, time_ns);
     }
 
@@ -32,7 +32,7 @@ impl Tail {
     pub(crate) fn versions(&self, form: &[u8]) -> impl Iterator<Item = Place> {
         let from = (Box::from(form), Reverse(u64::MAX));
         let to = (Box::from(form), Reverse(0));
-        self.places.range(from..=to).map(|((_, offset), len)| Place { offset: offset.0, len: *len })
+        self.places.range(from..=to).map(|(_, place)| *place)
     }
 
     /// The run that indexes it, or `None` when it is empty.
@@ -48,7 +48,7 @@ impl Tail {
         let mut tail = Self { tally: run.tally, ..Self::default() };
         let mut cursor = RunCursor::seek(run, reader, &[])?;
         while let Some(entry) = cursor {
-            tail.places.insert((entry.form().into(), Reverse(entry.place().offset)), entry.place().len);
+            tail.places.insert((entry.form().into(), Reverse(entry.place().offset)), entry.place());
             cursor = entry.next()?;
         }
         Ok(tail)
@@ -57,8 +57,8 @@ impl Tail {
     /// Its index as it is written, or `None` when it is empty.
     pub(crate) fn encode(&self, salt_crc: u32) -> Option<EncodedIndex> {
         let mut builder = IndexBuilder::new(salt_crc);
-        for ((form, offset), len) in &self.places {
-            builder.push(form, Place { offset: offset.0, len: *len });
+        for ((form, _), place) in &self.places {
+            builder.push(form, *place);
         }
         builder.finish()
     }

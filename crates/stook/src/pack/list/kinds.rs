@@ -3,6 +3,7 @@
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
+use crate::pack::format::index::Content;
 use crate::pack::state::open::{KeyEntry, Pack};
 
 /// Kinds of records. A hard link to a file is a file, and so is what no tree was packed from: both
@@ -58,22 +59,47 @@ impl Kinds {
             Some(FileKind::File | FileKind::HardLink) | None => self.files,
         }
     }
+
+    /// Whether a record that holds this is meant; `None` where only its head says it.
+    fn takes_content(self, content: Content) -> Option<bool> {
+        match content {
+            _ if self == Self::ALL => Some(true),
+            Content::File => Some(self.files),
+            Content::Other if self.directories == self.symlinks => Some(self.directories),
+            Content::Other | Content::Unsaid => None,
+        }
+    }
 }
 
 impl Pack {
-    /// Of these entries, those of records of these kinds. Reads their heads, unless all kinds are
-    /// meant. One whose head is damaged stays: reading it reports the damage.
+    /// Of these entries, those of records of these kinds. Reads heads only where the index does not
+    /// say it. One whose head is damaged stays: reading it reports the damage.
     ///
     /// # Errors
     /// When reading is impossible at all.
     pub fn of_kinds(&self, entries: Vec<KeyEntry>, kinds: Kinds) -> Result<Vec<KeyEntry>> {
-        match kinds == Kinds::ALL {
-            true => Ok(entries),
-            false => self.with_attributes(entries, &mut |attributes| kinds.takes(attributes.file_kind())),
+        let is_unsaid = |entry: &&KeyEntry| kinds.takes_content(entry.found.place.content).is_none();
+        let unsaid: Vec<KeyEntry> = entries.iter().filter(is_unsaid).cloned().collect();
+        let mut heads = self.heads(&unsaid)?.into_iter();
+        let mut taken = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let is_taken = match kinds.takes_content(entry.found.place.content) {
+                Some(is_taken) => is_taken,
+                None => match heads.next() {
+                    Some(Ok(head)) => kinds.takes(head.attributes.file_kind()),
+                    Some(Err(Error::Damaged(_))) | None => true,
+                    Some(Err(error)) => return Err(error),
+                },
+            };
+            if is_taken {
+                taken.push(entry);
+            }
         }
+        Ok(taken)
     }
 
-    /// Of these entries, those of records with such attributes, as [`of_kinds`](Self::of_kinds).
+    /// Of these entries, those of records with such attributes. Reads their heads; one that is
+    /// damaged stays, as in [`of_kinds`](Self::of_kinds).
     pub(crate) fn with_attributes(
         &self,
         entries: Vec<KeyEntry>,

@@ -9,7 +9,7 @@ use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::format::frame::FrameKind;
-use crate::pack::format::index::Place;
+use crate::pack::format::index::{Content, Place};
 use crate::pack::index::lost::Lost;
 use crate::pack::index::run::MergeCursor;
 use crate::pack::key::Key;
@@ -75,8 +75,36 @@ struct SpanSums {
     first: Option<u64>,
     frames: Sum,
     index: Sum,
+    /// What is not a file, as the heads have it and as the index does.
+    others: Sum,
+    index_others: Sum,
+    /// Records of which the index does not say what they hold.
+    unsaid: u64,
     /// Records that the deletion vector has.
     dead: u64,
+}
+
+impl SpanSums {
+    fn add_entry(&mut self, hasher: &RandomState, form: &[u8], place: Place) {
+        self.index.add(hasher, form, place);
+        match place.content {
+            Content::Other => self.index_others.add(hasher, form, place),
+            Content::Unsaid => self.unsaid += 1,
+            Content::File => {}
+        }
+    }
+
+    fn add_frame(&mut self, hasher: &RandomState, form: &[u8], place: Place) {
+        self.frames.add(hasher, form, place);
+        if place.content == Content::Other {
+            self.others.add(hasher, form, place);
+        }
+    }
+
+    /// Whether frames and index speak of the same records.
+    fn agree(&self) -> bool {
+        self.frames == self.index && (self.unsaid > 0 || self.others == self.index_others)
+    }
 }
 
 /// The result of a walk over the frames of a segment.
@@ -237,7 +265,7 @@ impl Pack {
         while let Some((_, entry)) = cursor.peek() {
             let place = entry.place();
             if !walked.lost.contains(place.offset) {
-                walked.span(place.offset).index.add(hasher, entry.form(), place);
+                walked.span(place.offset).add_entry(hasher, entry.form(), place);
             }
             cursor.advance()?;
         }
@@ -255,7 +283,7 @@ impl Pack {
             let range = ByteRange::at(start, SPAN_LEN).unwrap_or_default();
             let dead = segment.deaths.range(range.start()..range.end());
             let dead = dead.filter(|(offset, _)| !walked.lost.contains(**offset)).count() as u64;
-            if span.frames == span.index && span.dead == dead {
+            if span.agree() && span.dead == dead {
                 continue;
             }
             narrowed += 1;
@@ -303,6 +331,10 @@ impl Pack {
                         seen.listed = true;
                         if seen.form.as_ref() != entry.form() || seen.len != place.len {
                             report_damage(place.offset, key(), "the index names another record here");
+                        } else if place.content != Content::Unsaid && place.content != seen.content {
+                            let what =
+                                "the index says that this is a file, or that it is not, and it is the other";
+                            report_damage(place.offset, key(), what);
                         }
                     }
                 }
@@ -382,6 +414,7 @@ impl Pack {
 struct Seen {
     form: Box<[u8]>,
     len: Option<u64>,
+    content: Content,
     listed: bool,
 }
 
@@ -401,7 +434,9 @@ impl FrameVisitor for RecordCollector<'_> {
         let head = frames.head();
         if let Some(key) = head.key().filter(|_| is_record) {
             let len = Place::new(head.offset, frames.window.pos() - head.offset).len;
-            self.records.insert(head.offset, Seen { form: key.sort_form().into(), len, listed: false });
+            let content = Content::of(&head.attributes);
+            let seen = Seen { form: key.sort_form().into(), len, content, listed: false };
+            self.records.insert(head.offset, seen);
         }
         Ok(())
     }
@@ -484,7 +519,8 @@ fn note_record(
     report.records += 1;
     report.body_bytes += body_len;
     let span = walked.span(head.offset);
-    span.frames.add(hasher, key.sort_form(), Place::new(head.offset, frames.window.pos() - head.offset));
+    let place = Place::new(head.offset, frames.window.pos() - head.offset);
+    span.add_frame(hasher, key.sort_form(), place.with(Content::of(&head.attributes)));
     span.dead += u64::from(segment.deaths.contains_key(&head.offset));
     if segment.life(head.offset) == Life::Alive {
         report.live_records += 1;

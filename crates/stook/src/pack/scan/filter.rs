@@ -99,6 +99,15 @@ impl FilterWalk {
         self.filter.is_all()
     }
 
+    pub(super) fn kinds(&self) -> Kinds {
+        self.filter.kinds
+    }
+
+    /// Whether attributes other than kinds matter.
+    pub(super) fn has_conditions(&self) -> bool {
+        !self.filter.attributes.is_empty()
+    }
+
     /// Whether a record with these encoded attributes is meant.
     ///
     /// # Errors

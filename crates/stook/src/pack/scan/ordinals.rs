@@ -406,11 +406,10 @@ impl Pack {
     }
 
     fn places_meant(&self, entries: &mut Vec<KeyEntry>, filter: &mut FilterWalk) -> Result<Vec<Place>> {
-        let entries = std::mem::take(entries);
-        let taken = match filter.is_all() {
-            true => entries,
-            false => self.with_attributes(entries, &mut |attributes| filter.takes_attributes(attributes))?,
-        };
+        let mut taken = self.of_kinds(std::mem::take(entries), filter.kinds())?;
+        if filter.has_conditions() {
+            taken = self.with_attributes(taken, &mut |attributes| filter.takes_attributes(attributes))?;
+        }
         Ok(taken.into_iter().map(|entry| entry.found.place).collect())
     }
 

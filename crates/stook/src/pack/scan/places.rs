@@ -1,6 +1,6 @@
 //! [`Places`]: where many records of one segment are, in a few bytes each.
 
-use crate::pack::format::index::Place;
+use crate::pack::format::index::{Content, Place};
 
 /// Places whose beginning is noted: so many are gone through at most to find one.
 const PER_MARK: usize = 64;
@@ -105,7 +105,7 @@ fn next(rest: &mut &[u8], end: u64) -> Option<(Place, u64)> {
     let gap = (gap >> 1).cast_signed() ^ -((gap & 1).cast_signed());
     let offset = (end / 8).wrapping_add_signed(gap).wrapping_mul(8);
     let len = take_number(rest)?.wrapping_mul(8);
-    let place = Place { offset, len: (len > 0).then_some(len) };
+    let place = Place { offset, len: (len > 0).then_some(len), content: Content::Unsaid };
     Some((place, offset.saturating_add(len) / 8 * 8))
 }
 
@@ -143,7 +143,7 @@ mod tests {
             wanted in prop::collection::vec((0..1_u64 << 61, prop::option::of(1..1_u64 << 32)), 0..300),
         ) {
             let wanted: Vec<Place> =
-                wanted.into_iter().map(|(at, len)| Place { offset: at * 8, len: len.map(|len| len * 8) }).collect();
+                wanted.into_iter().map(|(at, len)| Place { len: len.map(|len| len * 8), ..Place::new(at * 8, 0) }).collect();
             let mut places = Places::default();
             wanted.iter().for_each(|place| places.push(*place));
             places.finish();

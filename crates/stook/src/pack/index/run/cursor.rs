@@ -27,7 +27,7 @@ pub(crate) struct RunCursor<'a> {
 impl<'a> RunCursor<'a> {
     /// Returns a cursor at the first entry that is not before `from`; `None` if there is none.
     pub(crate) fn seek(run: &'a Run, reader: &'a Reader, from: &[u8]) -> Result<Option<Self>> {
-        let place = Place { offset: 0, len: None };
+        let place = Place::new(0, 0);
         let (page, bytes) = (run.page_of(from), Bytes::new());
         let mut cursor = Self { run, reader, page, part: 0, bytes, at: PageState::default(), place };
         if !cursor.enter(|page, _| page.seek(from))? {
