@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
 use crate::pack::record::Record;
 
@@ -147,7 +147,11 @@ impl<'py> Given<'py> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self::Bytes(bytes.clone()));
         }
-        Ok(Self::Buffer(contiguous(object, "a bytes-like object")?))
+        let buffer = contiguous(object, "a bytes-like object");
+        Ok(Self::Buffer(buffer.map_err(|error| match object.is_instance_of::<PyString>() {
+            true => PyTypeError::new_err(format!("{}: text.encode() gives one", error.value(object.py()))),
+            false => error,
+        })?))
     }
 
     /// The same bytes, immutable: `bytes` as they are, anything else copied.

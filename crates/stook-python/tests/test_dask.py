@@ -51,6 +51,39 @@ def test_nothing_is_an_empty_frame(path: Path) -> None:
     assert len(stook.dask.read_pack("empty.stook")) == 0
 
 
+def test_keys_and_attributes_that_the_first_records_lack_are_no_nulls(tmp_path: Path) -> None:
+    mixed, late = tmp_path / "mixed.stook", tmp_path / "late.stook"
+    with stook.Pack(mixed, "x") as pack:
+        pack.update((f"{number:05}", b"a" * 1000) for number in range(9000))
+        pack.update((number, b"b" * 1000) for number in range(9000))
+    with stook.Pack(late, "x") as pack:
+        pack.update((f"{number:05}", b"a" * 1000) for number in range(9000))
+        pack.put("late", b"", attributes={"late": 1})
+    for path, message in ((mixed, "has a number as its key.*columns="), (late, "late has the attribute late.*columns=")):
+        frame = stook.dask.read_pack(path, partition_bytes=4 << 20)
+        assert frame.npartitions > 1
+        with pytest.raises(stook.InvalidError, match=message):
+            frame.compute(scheduler="sync")  # type: ignore[no-untyped-call]
+    with pytest.raises(stook.InvalidError, match="has a number as its key"):
+        stook.dask.read_pack(mixed, partition_bytes=4 << 20)["key"].compute(scheduler="sync")
+    read = stook.dask.read_pack(mixed, columns=["key", "id"], partition_bytes=4 << 20).compute(scheduler="sync")  # type: ignore[no-untyped-call]
+    assert (read["key"].isna() != read["id"].isna()).all() and len(read) == 18000
+
+
+def test_a_damaged_record_is_an_error_or_counted(tmp_path: Path, damage: Any) -> None:
+    path = tmp_path / "hit.stook"
+    with stook.Pack(path, "x") as pack:
+        pack.update((f"{number:03}", b"value %03d." % number * 100) for number in range(200))
+        pack.compact()
+    damage(path, b"value 150.")
+    with pytest.raises(stook.DamagedError, match="record 150") as raised:
+        stook.dask.read_pack(path).compute(scheduler="sync")  # type: ignore[no-untyped-call]
+    assert raised.value.key == "150"
+    with pytest.warns(stook.DamageWarning, match="1 damaged records of a part of .*hit.stook were passed over.*150"):
+        read = stook.dask.read_pack(path, on_damage="skip").compute(scheduler="sync")  # type: ignore[no-untyped-call]
+    assert len(read) == 199
+
+
 def test_a_task_can_be_pickled_and_keeps_to_its_generation(path: Path) -> None:
     frame = stook.dask.read_pack(path, partition_bytes=1 << 30)
     with stook.Pack(path, "r+") as pack:
@@ -60,7 +93,11 @@ def test_a_task_can_be_pickled_and_keeps_to_its_generation(path: Path) -> None:
 
 def test_what_is_wrong_is_refused(path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"partition_bytes": 0}, "partition_bytes"),
+        ({"partition_bytes": 0}, "'partition_bytes': 1 or more is wanted, not 0"),
+        ({"partition_bytes": "64MB"}, "'partition_bytes': a whole number is wanted, not str"),
+        ({"acess": "direct"}, "did you mean 'access'"),
+        ({"colums": ["key"]}, "did you mean 'columns'"),
+        ({"where": {"lable": "cat"}}, "no record of this pack has the attribute lable"),
         ({"mode": "r+"}, "argument 'mode': a data set only reads"),
         ({"group": "none"}, "group"),
         ({"columns": ["none"]}, "none of the first"),

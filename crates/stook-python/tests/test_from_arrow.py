@@ -127,8 +127,11 @@ def test_all_or_nothing(pack: stook.Pack) -> None:
         (table(kind=["file", "hard_link"]), {}, stook.InvalidError, "row 1 is a hard link"),
         (table(mode=[1, -1]), {}, stook.InvalidError, "row 1 has in mode not a number of 32 bits"),
         (table(kind=["file", "door"]), {}, stook.InvalidError, "row 1 has in kind not one of file"),
-        (table(f=[1.5, 2.5]), {}, stook.InvalidError, 'the column "f" has cells that are of a type that packs do not have'),
-        (table(f=[True, False]), {}, stook.InvalidError, '"f" has cells that are of a type'),
+        (table(f=[1.5, 2.5]), {}, stook.InvalidError, 'the column "f" has cells that are floating point numbers.*Int64'),
+        (table(f=[None, None]), {}, stook.InvalidError, "leave the column out"),
+        (table(f=[[1], [2]]), {}, stook.InvalidError, "lists, which packs do not have"),
+        (table(f=[datetime.date(2026, 1, 1)] * 2), {}, stook.InvalidError, "dates, which .* timestamp"),
+        (table(f=[True, False]), {}, stook.InvalidError, '"f" has cells that are booleans'),
         (table(size=[1, 2]), {}, stook.InvalidError, "leave it out, or call it attributes.size"),
         (table(key=[1.5, 2.5]), {}, stook.InvalidError, "bytes, text or numbers are wanted"),
         (table(value=[1, 2]), {}, stook.InvalidError, "bytes or text are wanted"),
@@ -156,3 +159,12 @@ def test_all_or_nothing(pack: stook.Pack) -> None:
 def test_the_last_row_of_a_key_counts(pack: stook.Pack) -> None:
     assert pack.from_arrow(pyarrow.table({"key": ["a", "a"], "value": [b"1", b"2"]})) == 2
     assert dict(pack.items()) == {"a": b"2"}
+
+
+def test_a_row_that_is_null_as_a_whole_has_no_key(pack: stook.Pack) -> None:
+    columns = [pyarrow.array(["a", "b", "c"]), pyarrow.array([b"1", b"2", b"3"])]
+    rows = pyarrow.StructArray.from_arrays(columns, ["key", "value"], mask=pyarrow.array([False, False, True]))
+    with pytest.raises(stook.InvalidError, match="row 2 has no key; nothing was put"):
+        pack.from_arrow(pyarrow.chunked_array([rows]))
+    assert len(pack) == 0
+    assert pack.from_arrow(pyarrow.chunked_array([rows.slice(1, 1)])) == 1 and dict(pack.items()) == {"b": b"2"}

@@ -197,8 +197,11 @@ def test_pop_popitem_and_setdefault(pack: stook.Pack) -> None:
         pack.pop("b")
     assert pack.setdefault("a/1", b"other") == b"x" and pack.setdefault("c", bytearray(b"new")) == b"new"
     assert pack.setdefault(b"c", b"newer") == b"new" == pack["c"]
-    with pytest.raises(TypeError, match="a bytes-like object is wanted, not NoneType"):
-        pack.setdefault("d", None)  # type: ignore[arg-type]
+    for given in ((), (None,)):
+        assert pack.setdefault("c", *given) == b"new"
+        with pytest.raises(TypeError, match="no record 'd', and a bytes-like object is wanted, not NoneType"):
+            pack.setdefault("d", *given)
+    assert "d" not in pack
     assert pack.append(b"next") == 8 and pack.setdefault(20, b"twenty") == b"twenty" and pack.append(b"") == 21
     assert [pack.popitem() for _ in range(3)] == [("a/1", b"x"), ("a/2", b"yy"), ("c", b"new")]
     pack["a"] = b"again"
@@ -206,6 +209,75 @@ def test_pop_popitem_and_setdefault(pack: stook.Pack) -> None:
     with pytest.raises(KeyError, match="this pack is empty"):
         pack.popitem()
     assert len(pack) == 0
+
+
+def test_it_takes_what_a_mapping_takes(pack: stook.Pack) -> None:
+    pack.update(b=b"by name", c=bytearray(b"new"))
+    pack.update({"d": b"4"}, e=b"5", group="g")
+    pack.update()
+    assert [pack[key] for key in "bcde"] == [b"by name", b"new", b"4", b"5"]
+    record = pack.record("e")
+    assert record is not None and record.group == "g"
+    no_keys: list[object] = [None, 1.5, -1, 2**64, ("a",), [], "x" * 70_000]
+    for no_key in no_keys:
+        assert no_key not in pack and no_key not in pack.keys()
+    with pytest.raises(TypeError, match="not reversible"):
+        reversed(pack)
+    for wrong, key in (({"good": b"1", "wrong": "text"}, "'wrong'"), ([(7, b""), (8, 5)], "8")):
+        with pytest.raises(TypeError, match=f"the value of {key}: a bytes-like object is wanted, not"):
+            pack.update(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"not str: text.encode\(\) gives one"):
+        pack["text"] = "text"  # type: ignore[assignment]
+
+
+def test_what_is_made_of_a_pack_says_of_which(pack: stook.Pack) -> None:
+    pack.sync()
+    where = f"of {pack.path}>"
+    assert repr(pack.scan()) == f"<stook.Scan {where}" and repr(pack.follow(timeout=0)) == f"<stook.Follow {where}"
+    assert repr(pack.keys(prefix="a/")) == f"<stook.KeysView of {pack!r}, prefix='a/'>"
+    assert repr(pack.items(start="a", kinds=("file", "symlink"))) == f"<stook.ItemsView of {pack!r}, start='a', kinds=('file', 'symlink')>"
+    with pack.batch() as batch:
+        batch["k"] = b"1"
+        assert repr(batch) == "<stook.Batch of 1 changes>"
+    assert repr(batch) == "<stook.Batch of 0 changes, closed>"
+
+
+def without_a_segment(path: Path) -> Path:
+    """A pack of three groups of ten, and the file of the first, which is taken away."""
+    with stook.Pack(path, "x") as pack:
+        for group in "abc":
+            for number in range(10):
+                pack.put(f"{group}{number}", b"x" * 500, group=group)
+        pack.compact()
+        place = pack.record("a0")
+        assert place is not None
+    (file,) = [file for file in path.iterdir() if file.name.startswith("segment") and b"a0" in file.read_bytes()]
+    file.rename(path.parent / "taken")
+    return file
+
+
+@pytest.mark.filterwarnings("ignore::stook.DamageWarning")
+def test_what_damage_hides_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "data.stook"
+    file = without_a_segment(path)
+    with stook.Pack(path, "r+") as pack:
+        with pytest.raises(stook.DamagedError):
+            pack.clear()
+        with pytest.raises(stook.DamagedError):
+            pack.popitem()
+        assert len(pack.delete_many(prefix="b", dry_run=True).damages) == 1
+        deleted = pack.delete_many(prefix="b")
+        assert deleted.deleted == 10 and isinstance(deleted.damages[0], stook.DamagedError)
+        hidden = pack.delete_many(prefix="a")
+        assert hidden.deleted == 0 and len(hidden.damages) == 1
+        assert pack.delete_many(["c0"]).damages == []
+    (tmp_path / "taken").rename(file)
+    with stook.Pack(path, "r+") as pack:
+        assert len(pack) == 19
+        with pytest.raises(stook.InvalidError, match="nothing matches"):
+            pack.delete_many(prefix="b")
+        pack.clear()
+        assert len(pack) == 0
 
 
 def test_one_of_many_threads_sets_the_default() -> None:

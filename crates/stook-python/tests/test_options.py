@@ -68,12 +68,14 @@ def test_the_options_that_are_typed_are_those_that_are_taken() -> None:
 
 
 WRONG = """
-import stook, stook.fsspec
+import stook, stook.dask, stook.fsspec
 stook.open("file", cahe=5)
 stook.open("file", cache=5)
 stook.SparseFile("file", cahe=5)
 stook.fsspec.StookFileSystem(mpa=True)
 stook.open("file", cache="folder", memory_bytes=5)
+stook.dask.read_pack("pack", colums=["key"])
+stook.dask.read_pack("pack", columns=["key"], where={"label": "cat"}, access="direct", on_damage="skip")
 """
 
 
@@ -83,8 +85,8 @@ def test_a_typing_error_in_an_option_fails_for_the_type_checker(tmp_path: Path) 
     configured = [*command, "--follow-imports", "silent", "--ignore-missing-imports", str(program)]
     checked = subprocess.run(configured, capture_output=True, text=True, cwd=tmp_path)
     lines = [line.split(": ", 1) for line in checked.stdout.splitlines() if ": error: " in line]
-    assert [where.rpartition(":")[2] for where, _ in lines] == ["3", "4", "5", "6"], checked.stdout + checked.stderr
-    for (_, message), name in zip(lines, ["cahe", "cache", "cahe", "mpa"]):
+    assert [where.rpartition(":")[2] for where, _ in lines] == ["3", "4", "5", "6", "8"], checked.stdout + checked.stderr
+    for (_, message), name in zip(lines, ["cahe", "cache", "cahe", "mpa", "colums"]):
         assert f'"{name}"' in message, message
 
 

@@ -80,7 +80,6 @@ def test_keys_of_other_types(filled: Path, key: Any) -> None:
         message = f"keys are str, bytes or int, not {type(key).__name__}"
         calls: list[Callable[[], object]] = [
             lambda: pack[key],
-            lambda: key in pack,
             lambda: pack.get(key),
             lambda: pack.get_many([key]),
             lambda: pack.record(key),

@@ -84,7 +84,7 @@ def test_columns_and_filters_are_pushed_down(path: Path) -> None:
 
 
 def test_parts_are_about_as_long_as_one_another(path: Path) -> None:
-    parts = Parts(path, {}, None, {"prefix": None, "group": None, "kinds": "file", "where": None})
+    parts = Parts(path, {})
     source = stook.ray.PackDatasource(parts)
     whole = source.estimate_inmemory_data_size()
     assert whole is not None and abs(whole - sum(size for _, size, _ in expected())) < whole // 2
@@ -122,6 +122,22 @@ def test_every_record_comes_once_also_when_a_worker_is_killed(path: Path, tmp_pa
     assert found(rows) == expected()
 
 
+def test_what_ends_a_task_is_what_it_is_elsewhere(tmp_path: Path, damage: Any) -> None:
+    path, hit = tmp_path / "late.stook", tmp_path / "hit.stook"
+    with stook.Pack(path, "x") as pack:
+        pack.update((f"{number:05}", b"a" * 1000) for number in range(9000))
+        pack.put(7, b"", attributes={"late": 1})
+    with pytest.raises(stook.InvalidError, match="has a number as its key.*columns="):
+        stook.ray.read_pack(path, override_num_blocks=2).materialize()
+    with stook.Pack(hit, "x") as pack:
+        pack.update((f"{number:03}", b"value %03d." % number * 100) for number in range(200))
+        pack.compact()
+    damage(hit, b"value 150.")
+    with pytest.raises(stook.DamagedError, match="record 150"):
+        stook.ray.read_pack(hit).materialize()
+    assert stook.ray.read_pack(hit, on_damage="skip").materialize().count() == 199
+
+
 def test_a_generation_is_kept_to(path: Path) -> None:
     dataset = stook.ray.read_pack(path, override_num_blocks=3)
     with stook.Pack(path, "r+") as pack:
@@ -133,7 +149,9 @@ def test_a_generation_is_kept_to(path: Path) -> None:
 
 def test_what_is_wrong_is_refused_before_a_task_begins(path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"mode": "r+"}, "argument 'mode': a data set only reads; it takes map, access, at and generation"),
+        ({"mode": "r+"}, "argument 'mode': a data set only reads; it takes map, access, at, generation, columns"),
+        ({"acess": "direct"}, "did you mean 'access'"),
+        ({"where": {"lable": "cat"}}, "no record of this pack has the attribute lable"),
         ({"group": "none"}, "group"),
         ({"columns": ["none"]}, "none of the first"),
     ]
@@ -142,3 +160,5 @@ def test_what_is_wrong_is_refused_before_a_task_begins(path: Path) -> None:
             stook.ray.read_pack(path, **options)
     with pytest.raises(FileNotFoundError):
         stook.ray.read_pack("none.stook")
+    with pytest.raises(stook.AddressError):
+        stook.ray.read_pack("s3://bucket/none.stook")

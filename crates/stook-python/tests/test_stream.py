@@ -80,6 +80,29 @@ def test_a_selection_has_attributes_and_groups(numbers: Path) -> None:
     assert sorted(keys(pickle.loads(pickle.dumps(stream)).begin())) == sorted(record.key for record in records)
 
 
+def test_a_selection_by_attributes_is_that_of_scans_and_its_states_are_of_no_other(numbers: Path) -> None:
+    some = stook.Stream(numbers, where={"label": [3, 5]})
+    wanted = {number for number in range(700) if number % 10 in (3, 5)}
+    epoch = some.begin()
+    seen = [next(epoch).key for _ in range(50)]
+    again = pickle.loads(pickle.dumps(some))
+    rest = keys(again.begin(state=epoch.state()))
+    assert sorted([*seen, *rest]) == sorted(wanted) and len(some) == len(again) == 140
+    assert sorted(keys(stook.Stream(numbers, where={"label": 3}, keys=range(30)).begin())) == [3, 13, 23]
+    for other in ({}, {"where": {"label": [3, 6]}}, {"where": {"label": [3]}}):
+        with pytest.raises(stook.InvalidError, match="of another selection|number of records"):
+            stook.Stream(numbers, **other).begin(state=epoch.state())  # type: ignore[arg-type]
+    for hopeless in ({"lable": 3}, {"label": "3"}, {"key": 3}):
+        with pytest.raises(stook.InvalidError):
+            stook.Stream(numbers, where=hopeless)
+    loader = stook.loader(numbers, batch=20, where={"label": 3}, decode=lambda record: record.attributes["label"])
+    assert [set(batch) for batch in loader] == [{3}] * 4
+    with pytest.raises(stook.AddressError):
+        stook.Stream("s3://bucket/numbers.stook")
+    with pytest.raises(stook.AddressError):
+        stook.loader("s3://bucket/numbers.stook")
+
+
 def test_keys_that_are_given_come_once_each(numbers: Path) -> None:
     stream = stook.Stream(numbers, keys=iter([5, 699, 7, 5]))
     assert sorted(keys(stream.begin())) == [5, 7, 699]

@@ -52,6 +52,22 @@ def test_every_record_comes_once_an_epoch(images: Path, workers: int, method: st
         assert sorted(seen[:, 0].tolist()) == sorted(number % 256 for number in range(500))
 
 
+def test_records_are_selected_by_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "parts.stook"
+    with stook.Pack(path, "x") as pack:
+        for number in range(40):
+            pack.put(f"{number:02}", b"x", attributes={"split": "val" if number % 4 == 0 else "train"})
+    wanted = [f"{number:02}" for number in range(0, 40, 4)]
+    dataset = stook.torch.PackDataset(path, where={"split": "val"})
+    assert [dataset[number][0] for number in range(len(dataset))] == wanted
+    stream = stook.torch.PackStream(path, where={"split": "val"})
+    assert sorted(key for key, _ in stream) == wanted and len(stream) == 10
+    with pytest.raises(stook.InvalidError, match="no record of this pack has the attribute splt"):
+        stook.torch.PackDataset(path, where={"splt": "val"})
+    with pytest.raises(stook.InvalidError, match="kinds and where choose keys"):
+        stook.torch.PackDataset(path, keys=wanted, where={"split": "val"})
+
+
 def test_a_batch_is_read_as_one(images: Path) -> None:
     dataset = stook.torch.PackDataset(images, keys=["0003", "0001"], map=True)
     assert dataset.__getitems__([1, 0, 1]) == [("0001", b"\1" * 12), ("0003", b"\3" * 12), ("0001", b"\1" * 12)]

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 from ._collate import collate
 from ._errors import DecodeError, DecodeWarning, InvalidError
 from ._stook import Record, Split, Stream, StreamRecords
-from ._typing import Access, Key, Kinds, OnDamage, OnError, Path
+from ._options import whole as _whole
+from ._options import wrong_type as _wrong_type
+from ._typing import Access, Conditions, Key, Kinds, OnDamage, OnError, Path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -475,19 +477,6 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _wrong_type(name: str, wanted: str, value: Any) -> TypeError:
-    return TypeError(f"argument '{name}': {wanted} is wanted, not {type(value).__name__}")
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise _wrong_type(name, "a whole number", value)
-    number = int(value.__index__())
-    if number < least:
-        raise InvalidError(f"argument '{name}': {least} or more is wanted, not {number}")
-    return number
-
-
 def check_called(name: str, value: Any) -> None:
     """Raises for what is no function.
 
@@ -552,6 +541,7 @@ def loader(
     access: Access = "auto",
     at: Any = None,
     generation: Optional[int] = None,
+    where: Optional[Conditions] = None,
 ) -> Loader:
     """Batches of the records of a pack, shuffled anew in each epoch: read and verified ahead by
     native threads, decoded ahead by threads of Python, without other processes. It needs no torch,
@@ -594,6 +584,7 @@ def loader(
         access: As for `Pack`.
         at: As for `Pack`.
         generation: As for `Pack`.
+        where: Only records with these attributes, as for `Pack.scan`.
 
     Returns:
         A `Loader`, over which epoch after epoch is iterated.
@@ -624,6 +615,7 @@ def loader(
         path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds, on_damage=on_damage,
         lanes=lanes if lanes is not None else 64 if shuffle or world > 1 else 1,
         window_bytes=window_bytes, even=even, map=map, access=access, at=at, generation=generation,
+        where=where,
     )
     making = Making(
         batch=None if batch is None else _whole("batch", batch, 1),
@@ -636,6 +628,6 @@ def loader(
     )
     refuse_empty(
         len(stream), stream.damages, path, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds,
-        even=even, at=at, generation=generation,
+        even=even, at=at, generation=generation, where=where,
     )
     return Loader(stream, making, readers, (rank, world), shuffle or lanes is not None)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from typing import Any
 
+from ._errors import InvalidError
 from ._typing import SparseFileOptions
 
 
@@ -26,6 +28,22 @@ def check_names(options: Iterable[str], known: Collection[str], what: str = "thi
     for name in options:
         if name not in known:
             raise unknown(name, known, what)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """The whole number of an argument.
+
+    Raises:
+        TypeError: It is none.
+        stook.InvalidError: It is less than ``least``.
+    """
+    try:
+        number = int(value.__index__())
+    except AttributeError:
+        raise TypeError(f"argument '{name}': a whole number is wanted, not {type(value).__name__}") from None
+    if number < least:
+        raise InvalidError(f"argument '{name}': {least} or more is wanted, not {number}")
+    return number
 
 
 def check_sparse_file(options: Iterable[str]) -> None:

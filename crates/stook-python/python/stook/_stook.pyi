@@ -289,8 +289,9 @@ class Pack(_PackMapping):
             progress: Called now and then with the records and bytes so far, and with the last ones
                 at the end; what it raises is raised from the iterator. ``True`` shows a bar with
                 tqdm.
-            where: Only records with these attributes: a dict of names and values, or lists of the
-                values that will do.
+            where: Only records with these attributes: a dict of names, as their columns are called,
+                and values, or lists of the values that will do. A condition that no record of the
+                pack can meet is an error at the end of the scan.
             columns: What tables of the scan have: names, or a dict of names and types
                 (``"binary"``, ``"string"``, ``"uint64"``, ``"int64"``, ``"uint32"``,
                 ``"timestamp"``; ``None`` for the usual one). Without ``value`` no values are read,
@@ -302,7 +303,8 @@ class Pack(_PackMapping):
 
         Raises:
             stook.DamagedError: A record is not what was written; from the iterator.
-            stook.InvalidError: A split or cursor of another pack or another generation.
+            stook.InvalidError: A split or cursor of another pack or another generation; a condition
+                on what is no attribute, that no record of the pack has, or of a type that none has.
 
         Examples:
             >>> import stook
@@ -333,6 +335,7 @@ class Pack(_PackMapping):
         split: Union[Split, None] = None,
         kinds: Kinds = "file",
         on_damage: OnDamage = "raise",
+        where: Union[Conditions, None] = None,
     ) -> Ordinals:
         """Numbers the records of a selection, in the order in which they are on the medium, so that
         they can be read by `at` and `get_many_at` in any order, without a list of their keys.
@@ -347,13 +350,15 @@ class Pack(_PackMapping):
                 others read the heads of records.
             on_damage: ``"raise"``, or ``"skip"``: what is not known to count is left out and
                 reported in `Ordinals.damages`.
+            where: Only records with these attributes, as for `scan`.
 
         Returns:
             `Ordinals`.
 
         Raises:
             stook.DamagedError: Whether a record counts is not known.
-            stook.InvalidError: A split of another pack or another generation, an unknown group.
+            stook.InvalidError: A split of another pack or another generation, an unknown group, a
+                condition that no record can meet.
 
         Examples:
             >>> import stook

@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from ._errors import DamagedError
 from ._stook import Pack
-from ._typing import AnyBuffer, Attribute, Attributes, ColumnType, Key, Progress
+from ._typing import AnyBuffer, Attribute, Attributes, Columns, ColumnType, Key, Progress
 
 @final
 class Buffer:
@@ -105,6 +105,9 @@ class View:
     @property
     def pack(self) -> Pack:
         """The pack."""
+    @property
+    def chosen(self) -> str:
+        """The arguments that choose records, as text, each after a comma."""
     def keys(self) -> Keys:
         """Goes through the keys."""
     def items(self, progress: Progress = None) -> Items[tuple[Union[str, int], bytes]]:
@@ -174,6 +177,8 @@ class Scan(Iterator[Record]):
             stook.DamagedError: A record is not what was written.
             stook.InvalidError: A record has what no column is of, or what does not fit into one.
         """
+    def _failure(self) -> Union[Exception, None]: ...
+    def _set_part(self, known: Union[Columns, None] = None) -> None: ...
     def column_types(self) -> dict[str, ColumnType]:
         """The columns that a table of this scan has: names and types, as ``columns`` of `Pack.scan`
         takes them. The first records are read for it.

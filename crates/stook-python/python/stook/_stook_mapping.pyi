@@ -25,13 +25,14 @@ class _PackMapping(MutableMapping[Union[str, int], bytes]):
     def __getitem__(self, key: Key, /) -> bytes: ...
     def __setitem__(self, key: Key, value: AnyBuffer, /) -> None: ...
     def __delitem__(self, key: Key, /) -> None: ...
-    def __contains__(self, key: Key, /) -> bool: ...  # type: ignore[override]
+    def __contains__(self, key: object, /) -> bool: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Keys: ...
     def __aiter__(self) -> AsyncIterator[Union[str, int]]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
+    __reversed__: ClassVar[None]
     def __ior__(self, records: _Records, /) -> Self: ...
     @overload
     def get(self, key: Key) -> Union[bytes, None]:
@@ -154,14 +155,16 @@ class _PackMapping(MutableMapping[Union[str, int], bytes]):
 
         Raises:
             KeyError: There is none.
-            stook.DamagedError: It is not what was written, and stays.
+            stook.DamagedError: It is not what was written, and stays; or damage of the pack hides
+                which is the first.
         """
-    def setdefault(self, key: Key, default: AnyBuffer, *, group: str = "") -> bytes:
+    def setdefault(self, key: Key, default: Union[AnyBuffer, None] = None, *, group: str = "") -> bytes:
         """Gets a value, and puts it first if there is none. No other thread comes in between.
 
         Args:
             key: The key.
-            default: The value that is put.
+            default: The value that is put. Without it there has to be one: it is a ``TypeError``
+                otherwise, as a pack has no ``None``.
             group: The group to put it into.
 
         Returns:
@@ -182,14 +185,16 @@ class _PackMapping(MutableMapping[Union[str, int], bytes]):
                 thread; what it raises ends it, and nothing is deleted then. ``True`` shows a bar.
 
         Raises:
-            stook.DamagedError: Its index is damaged, so that some would stay; nothing is deleted.
+            stook.DamagedError: Damage hides records, which would come back with what is missing;
+                nothing is deleted.
         """
     def update(  # type: ignore[override]
         self,
-        records: _Records,
+        records: Union[_Records, None] = None,
         *,
         group: str = "",
         progress: SimpleProgress = None,
+        **named: AnyBuffer,
     ) -> None:
         """Puts many records.
 
@@ -198,4 +203,6 @@ class _PackMapping(MutableMapping[Union[str, int], bytes]):
             group: The group to put them into.
             progress: Called now and then with the records so far; what it raises ends it. ``True``
                 shows a bar with tqdm.
+            named: Records by name, as ``dict.update`` takes them, with keys other than the names of
+                these arguments.
         """

@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from ._errors import DamagedError
 from ._stook_items import Record, Split
-from ._typing import Access, Key, Kinds, OnDamage, Path
+from ._typing import Access, Conditions, Key, Kinds, OnDamage, Path
 
 @final
 class Stream:
@@ -48,6 +48,8 @@ class Stream:
         access: As for `Pack`.
         at: As for `Pack`.
         generation: As for `Pack`.
+        where: Only records with these attributes, as for `Pack.scan`. A state of other records is
+            refused.
 
     Raises:
         stook.InvalidError: Lanes or windows that are not possible, an unknown group or key.
@@ -87,6 +89,7 @@ class Stream:
         access: Access = "auto",
         at: Union[datetime, str, float, int, None] = None,
         generation: Union[int, None] = None,
+        where: Union[Conditions, None] = None,
     ) -> Self: ...
     @property
     def path(self) -> PosixPath:

@@ -225,7 +225,8 @@ class DeleteReport(Report):
         missing: Keys of the list that no record has.
         freed_bytes: Bytes of their frames: compaction gives the room back.
         keys: With ``dry_run``: the keys of the records.
-        damages: Damage of records that may be meant, as exceptions: they stay.
+        damages: Damage of records that may be meant, or that hides such records, as exceptions:
+            they stay.
         directories: Of the first hundred keys of the list, without a slash at their end, those of
             directories of which something stays: ``prefix="a/"`` deletes what is in ``a``.
     """

@@ -19,8 +19,8 @@ Attribute = Union[int, str, bytes]
 _Given = Union[Attribute, SupportsIndex]
 # Keys are names, or numbers; a union of mappings has no type for a dict of texts and numbers.
 Attributes = Mapping[Any, _Given]
-# Attributes with the value, or the values, that they have to have.
-Conditions = Mapping[str, Union[Attribute, Collection[Attribute]]]
+# Attributes with the value, or the values, that they have to have; keys as those of attributes.
+Conditions = Mapping[Any, Union[Attribute, Collection[Attribute]]]
 ColumnType = Literal["binary", "string", "uint64", "int64", "uint32", "timestamp"]
 Columns = Union[str, Iterable[str], Mapping[str, Union[ColumnType, None]]]
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -76,6 +76,19 @@ class PackReadOptions(TypedDict, total=False):
     access: Access
     at: Union[datetime, str, float, int, None]
     generation: Union[int, None]
+
+
+class PackTableOptions(PackReadOptions, total=False):
+    """Options of :class:`stook.Pack`, where it is only read, and of :meth:`stook.Pack.scan`, which
+    documents them: which columns a table has, of which records.
+    """
+
+    columns: Union[Columns, None]
+    prefix: Union[str, bytes, None]
+    group: Union[str, list[str], None]
+    kinds: Kinds
+    where: Union[Conditions, None]
+    on_damage: OnDamage
 
 
 class FileSystemOptions(TypedDict, total=False):

@@ -39,7 +39,7 @@ class _Shown:
         return self._view.count()
 
     def __repr__(self) -> str:
-        return f"<stook.{type(self).__name__} of {self._view.pack!r}>"
+        return f"<stook.{type(self).__name__} of {self._view.pack!r}{self._view.chosen}>"
 
     @property
     def pack(self) -> Pack:

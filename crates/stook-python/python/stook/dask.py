@@ -3,58 +3,53 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 import dask.dataframe
 import pandas
 import pyarrow
 
 from . import _stook
-from ._errors import InvalidError
-from ._parts import Filters, Parts
-from ._typing import Columns, Conditions, Kinds
+from ._options import whole
+from ._parts import Parts
+from ._typing import PackTableOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def read_pack(
     path: Union[str, os.PathLike[str]],
     *,
-    columns: Optional[Columns] = None,
-    prefix: Union[str, bytes, None] = None,
-    group: Union[str, list[str], None] = None,
-    kinds: Kinds = "file",
-    where: Optional[Conditions] = None,
     partition_bytes: int = 64 << 20,
-    **options: Any,
+    **options: Unpack[PackTableOptions],
 ) -> dask.dataframe.DataFrame:
     """Reads the records of a pack, which every worker has to see under this path.
 
     The pack is cut into partitions of about the same length, which are read in the order of the
     medium. All of them read the generation that was published last when this was called; if that is
-    gone when one is read, because the pack was compacted, it is an error. Columns that are not used
-    further on are not read.
+    gone when one is read, because the pack was published twice more or compacted, it is an error.
+    Columns that are not used further on are not read.
 
     Args:
         path: The pack.
-        columns: Which columns, as for `stook.Pack.scan`. Without them it is ``key``, ``value`` and
-            the attributes that the first records have.
-        prefix: Only keys that begin with this.
-        group: Only this group, or these.
-        kinds: Only records of these kinds, as for `stook.Pack.scan`.
-        where: Only records with these attributes, as for `stook.Pack.scan`.
         partition_bytes: About how many bytes of the pack are in a partition.
-        options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
+        options: As for `stook.Pack.scan` ``columns``, ``prefix``, ``group``, ``kinds``, ``where``
+            and ``on_damage``; what `stook.Pack` is opened with: ``map``, ``access``, ``at`` and
+            ``generation``. Without ``columns`` there are ``key``, ``value`` and the attributes that
+            the first records have; a record that has another is an error of its partition. With
+            ``on_damage="skip"`` each partition warns (`stook.DamageWarning`) of how many records it
+            passed over.
 
     Returns:
         A data frame whose columns have Arrow's types.
 
     Raises:
-        TypeError: Options with which a pack is not only read.
-        stook.InvalidError: A group or columns that it does not have.
+        TypeError: Options with which a pack is not only read, or that there are not.
+        stook.InvalidError: A group, columns or conditions that no record of it has.
     """
-    if partition_bytes < 1:
-        raise InvalidError(f"partition_bytes is a number from 1 on, not {partition_bytes}")
-    filters: Filters = {"prefix": prefix, "group": group, "kinds": kinds, "where": where}
-    parts = Parts(path, options, columns, filters)
+    partition_bytes = whole("partition_bytes", partition_bytes, 1)
+    parts = Parts(path, options)
     read = _Reading(parts)
     splits = parts.splits(-(-parts.bytes // partition_bytes))
     if not splits:
@@ -76,9 +71,7 @@ class _Reading:
 
     def empty(self) -> pandas.DataFrame:
         """A frame of all columns without a row."""
-        with self._parts.open() as pack:
-            reader = pyarrow.RecordBatchReader.from_stream(pack.scan(columns=self._parts.columns))
-            return _frame(reader.schema.empty_table())
+        return _frame(self._parts.empty(self._parts.columns))
 
 
 def _frame(table: pyarrow.Table) -> pandas.DataFrame:

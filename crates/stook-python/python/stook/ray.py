@@ -4,61 +4,57 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import ray.data
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
 from ._errors import InvalidError
-from ._parts import Filters, Parts
-from ._typing import Columns, ColumnType, Conditions, Kinds
+from ._parts import Parts
+from ._typing import ColumnType, PackTableOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def read_pack(
     path: Union[str, os.PathLike[str]],
     *,
-    columns: Optional[Columns] = None,
-    prefix: Union[str, bytes, None] = None,
-    group: Union[str, list[str], None] = None,
-    kinds: Kinds = "file",
-    where: Optional[Conditions] = None,
     override_num_blocks: Optional[int] = None,
     concurrency: Optional[int] = None,
     ray_remote_args: Optional[dict[str, Any]] = None,
-    **options: Any,
+    **options: Unpack[PackTableOptions],
 ) -> ray.data.Dataset:
     """Reads the records of a pack, which every node of the cluster has to see under this path.
 
     The pack is cut into parts of about the same length in bytes, which tasks read in the order of
     the medium. All of them read the generation that was published last when this was called, so
     that each record comes once, also when a task is run again; if that is gone by then, because the
-    pack was compacted, it is an error. Columns that are not used further on are not read
-    (`select_columns`).
+    pack was published twice more or compacted, it is an error. Columns that are not used further on
+    are not read (`select_columns`).
 
     Args:
         path: The pack.
-        columns: Which columns, as for `stook.Pack.scan`. Without them it is ``key``, ``value`` and
-            the attributes that the first records have.
-        prefix: Only keys that begin with this.
-        group: Only this group, or these.
-        kinds: Only records of these kinds, as for `stook.Pack.scan`.
-        where: Only records with these attributes, as for `stook.Pack.scan`.
         override_num_blocks: Into how many parts it is cut at most; by default Ray says it.
         concurrency: As for ``ray.data.read_datasource``.
         ray_remote_args: As for ``ray.data.read_datasource``.
-        options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
+        options: As for `stook.Pack.scan` ``columns``, ``prefix``, ``group``, ``kinds``, ``where``
+            and ``on_damage``; what `stook.Pack` is opened with: ``map``, ``access``, ``at`` and
+            ``generation``. Without ``columns`` there are ``key``, ``value`` and the attributes that
+            the first records have; a record that has another is an error of its task. With
+            ``on_damage="skip"`` each task warns (`stook.DamageWarning`) of how many records it
+            passed over, which Ray shows with the output of its worker.
 
     Returns:
         A ``ray.data.Dataset``.
 
     Raises:
-        TypeError: Options with which a pack is not only read.
-        stook.InvalidError: A group or columns that it does not have.
+        TypeError: Options with which a pack is not only read, or that there are not.
+        stook.InvalidError: A group, columns or conditions that no record of it has.
     """
-    filters: Filters = {"prefix": prefix, "group": group, "kinds": kinds, "where": where}
     return ray.data.read_datasource(  # type: ignore[no-any-return]
-        PackDatasource(Parts(path, options, columns, filters)),
+        PackDatasource(Parts(path, options)),
         override_num_blocks=override_num_blocks,
         concurrency=concurrency,
         ray_remote_args=ray_remote_args,

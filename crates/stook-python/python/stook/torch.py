@@ -18,7 +18,7 @@ from ._errors import DamagedError, DamageWarning, DecodeError, InvalidError
 from ._loader import STATE, Undecoded, check_called, error_of, merged, refuse_empty, skips_errors
 from ._options import check_names
 from ._paths import is_path
-from ._typing import Key, Kinds, OnDamage, OnError, PackReadOptions
+from ._typing import Conditions, Key, Kinds, OnDamage, OnError, PackReadOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,6 +57,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         records: Whether ``transform`` is called with the `stook.Record`, which has attributes,
             group and times, too. Without ``transform`` samples are records, which no worker can
             send.
+        where: Where no keys are given, only records with these attributes, as for
+            `stook.Pack.scan`.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
@@ -84,6 +86,7 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         split: Optional[_stook.Split] = None,
         kinds: Kinds = "file",
         records: bool = False,
+        where: Optional[Conditions] = None,
         **options: Unpack[PackReadOptions],
     ) -> None:
         _check_options(options, PackDataset, "a data set")
@@ -103,10 +106,10 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
                 # Workers open what is listed here.
                 self._options = {**options, "generation": self.pack.info().generation}
                 self._pack = _stook.Pack(self._path, "r", **self._options)
-            self._ordinals = self.pack.ordinals(prefix=prefix, group=group, split=split, kinds=kinds)
-            refuse_empty(len(self._ordinals), (), path, prefix=prefix, group=group, split=split, kinds=kinds)
-        elif (prefix, group, split, kinds) != (None, None, None, "file"):
-            raise InvalidError("prefix, group, split and kinds choose keys: they go with none that are given")
+            self._ordinals = self.pack.ordinals(prefix=prefix, group=group, split=split, kinds=kinds, where=where)
+            refuse_empty(len(self._ordinals), (), path, prefix=prefix, group=group, split=split, kinds=kinds, where=where)
+        elif (prefix, group, split, kinds, where) != (None, None, None, "file", None):
+            raise InvalidError("prefix, group, split, kinds and where choose keys: they go with none that are given")
 
     @property
     def pack(self) -> _stook.Pack:
@@ -220,6 +223,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         window_bytes: How much is read and mixed at once; a worker holds twice as much.
         even: Whether lanes have the same number of records, to the last, so that ranks have, too:
             fewer records than there are lanes are left out, other ones in each epoch.
+        where: Only records with these attributes, as for `stook.Pack.scan`.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
@@ -255,6 +259,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         lanes: int = 64,
         window_bytes: int = 32 << 20,
         even: bool = False,
+        where: Optional[Conditions] = None,
         **options: Unpack[PackReadOptions],
     ) -> None:
         _check_options(options, PackStream, "a stream")
@@ -264,7 +269,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             raise InvalidError("rank and world go together: give both or none")
         self._stream = _stook.Stream(
             path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds,
-            on_damage=on_damage, lanes=lanes, window_bytes=window_bytes, even=even, **options,
+            on_damage=on_damage, lanes=lanes, window_bytes=window_bytes, even=even, where=where, **options,
         )
         if rank is None or world is None:
             is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -272,7 +277,7 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             world = torch.distributed.get_world_size() if is_distributed else 1
         refuse_empty(
             len(self._stream), self._stream.damages, path, prefix=prefix, keys=keys, group=group, split=split,
-            kinds=kinds, even=even,
+            kinds=kinds, even=even, where=where,
         )
         # Whether there is such a rank.
         self._stream.count(rank=rank, world=world)

@@ -95,7 +95,10 @@ impl CellType {
             Self::Number(..) => "numbers".to_owned(),
             Self::Time(_) => "times".to_owned(),
             Self::Dictionary(both) => both.1.shown(),
-            Self::Other(format) => format!("of a type that packs do not have (Arrow's {format:?})"),
+            Self::Other(format) => match named(format) {
+                Some((name, remedy)) => format!("{name}, which packs do not have ({remedy})"),
+                None => format!("of a type that packs do not have (Arrow's format {format:?})"),
+            },
         }
     }
 
@@ -122,6 +125,30 @@ impl CellType {
             other => matches!(other, Self::Number(..)),
         }
     }
+}
+
+/// What people call a type that packs do not have, by its format, and what to do.
+fn named(format: &str) -> Option<(&'static str, &'static str)> {
+    let text_or_bytes = "make it text or bytes";
+    Some(match format {
+        "n" => ("only null", "leave the column out"),
+        "b" => ("booleans", "make it a whole number, as astype(\"int64\") does"),
+        "e" | "f" | "g" => (
+            "floating point numbers",
+            "make it a whole number or text; pandas makes floats of whole numbers where one is missing: \
+             astype(\"Int64\") before that",
+        ),
+        "tdD" | "tdm" => ("dates", "make it a timestamp"),
+        "+s" => ("structs", "make it a column for each field"),
+        decimal if decimal.starts_with("d:") => ("decimals", text_or_bytes),
+        time if time.starts_with("tt") => ("times of a day", "make it a whole number"),
+        duration if duration.starts_with("tD") => ("durations", "make it a whole number"),
+        list if list.starts_with("+l") || list.starts_with("+L") || list.starts_with("+w:") => {
+            ("lists", text_or_bytes)
+        }
+        map if map.starts_with("+m") => ("maps", text_or_bytes),
+        _ => return None,
+    })
 }
 
 /// The type of times with this format: `ts`, a unit, a colon and a time zone, which is not needed.
@@ -205,12 +232,7 @@ impl<'a> Cells<'a> {
     }
 
     fn is_valid(&self, at: usize) -> Result<bool, String> {
-        let buffer = self.buffer(0)?;
-        if self.array.null_count == 0 || buffer.0.is_null() {
-            return Ok(true);
-        }
-        let bits = buffer.bytes(at / 8..at / 8 + 1)?;
-        Ok(bits.first().is_some_and(|bits| bits >> (at % 8) & 1 == 1))
+        is_valid(self.array, self.buffer(0)?, at)
     }
 
     /// The bytes of a view: up to 12 lie in it, others in one of the buffers after the second. The
@@ -247,6 +269,27 @@ impl<'a> Cells<'a> {
         let pointer = unsafe { *self.array.buffers.add(number) };
         Ok(Pointer(pointer, std::marker::PhantomData))
     }
+}
+
+/// Whether the row of a batch at this place is not null as a whole.
+///
+/// # Errors
+/// What is wrong with the array.
+pub(super) fn is_row(batch: &ArrowArray, at: usize) -> Result<bool, String> {
+    if batch.n_buffers < 1 || batch.buffers.is_null() {
+        return Ok(true);
+    }
+    // SAFETY: the array has this buffer, and outlives what is made of it.
+    is_valid(batch, Pointer(unsafe { *batch.buffers }, std::marker::PhantomData), at)
+}
+
+/// Whether a cell is not null, by the first buffer of its array.
+fn is_valid(array: &ArrowArray, buffer: Pointer<'_>, at: usize) -> Result<bool, String> {
+    if array.null_count == 0 || buffer.0.is_null() {
+        return Ok(true);
+    }
+    let bits = buffer.bytes(at / 8..at / 8 + 1)?;
+    Ok(bits.first().is_some_and(|bits| bits >> (at % 8) & 1 == 1))
 }
 
 /// Bytes of a view.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, SCHEMA, STREAM};
-use super::cells::{CellType, CellValue, Cells};
+use super::cells::{CellType, CellValue, Cells, is_row};
 use crate::arguments::shown;
 use crate::errors::invalid;
 
@@ -35,6 +35,7 @@ pub(crate) struct IncomingBatch<'a> {
 /// Columns of a batch.
 pub(crate) struct IncomingCells<'a> {
     columns: Vec<(&'a Field, Cells<'a>)>,
+    batch: &'a ArrowArray,
     /// Where the rows of the batch begin in its columns.
     start: usize,
 }
@@ -143,7 +144,7 @@ impl IncomingBatch<'_> {
             let cells = Cells::new(&field.cells, child, rows);
             columns.push((field, cells.map_err(|what| wrong(&format!("{}: {what}", field.name)))?));
         }
-        Ok(IncomingCells { columns, start: self.array.offset as usize })
+        Ok(IncomingCells { columns, batch: &self.array, start: self.array.offset as usize })
     }
 }
 
@@ -154,6 +155,10 @@ impl<'a> IncomingCells<'a> {
     /// `InvalidError` for what makes no sense.
     pub(crate) fn get(&self, column: usize, row: usize) -> PyResult<Option<CellValue<'a>>> {
         let Some((field, cells)) = self.columns.get(column) else { return Ok(None) };
+        // A row of structs may be null, whatever its cells have.
+        if !is_row(self.batch, self.start + row).map_err(|what| wrong(&what))? {
+            return Ok(None);
+        }
         cells.get(self.start + row).map_err(|what| wrong(&format!("{}: {what}", field.name)))
     }
 }

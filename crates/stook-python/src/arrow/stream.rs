@@ -51,7 +51,17 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Pack(error) => chain(error),
-            Self::Raised(error) => attached(|py| error.value(py).to_string()).unwrap_or_default(),
+            Self::Raised(error) => attached(|py| {
+                let value = error.value(py);
+                match value.to_string() {
+                    // That of Ctrl-C, for one.
+                    text if text.is_empty() => {
+                        value.get_type().name().map_or_else(|_| text, |name| name.to_string())
+                    }
+                    text => text,
+                }
+            })
+            .unwrap_or_default(),
         }
     }
 

@@ -3,11 +3,11 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PyMapping, PySet, PyString, PyTuple};
-use stook::pack::Attributes;
 use stook::pack::format::attributes::{Name, Value};
+use stook::pack::{Attributes, WantedColumn};
 
 use crate::arguments::wrong_type;
-use crate::errors::invalid;
+use crate::errors::{OrRaise as _, invalid};
 use crate::key::text_of;
 
 /// Attributes as a dict.
@@ -63,13 +63,17 @@ pub(crate) fn from_python(given: Option<&Bound<'_, PyAny>>) -> PyResult<Attribut
     Ok(attributes)
 }
 
-/// The name of an attribute, and the value that it has to have, or several in a list, a tuple or a
-/// set.
+/// An attribute, by the name of its column, and the value that it has to have, or several in a
+/// list, a tuple or a set.
 pub(super) fn condition_of(
     name: &Bound<'_, PyAny>,
     wanted: &Bound<'_, PyAny>,
 ) -> PyResult<(Name, Vec<Value>)> {
-    let name = name_of(name)?;
+    let name = match name.cast::<PyString>() {
+        // As columns of tables are called.
+        Ok(text) => WantedColumn::attribute_named(text.to_str()?).or_raise()?,
+        Err(_) => name_of(name)?,
+    };
     let is_several = wanted.is_instance_of::<PyList>()
         || wanted.is_instance_of::<PyTuple>()
         || wanted.is_instance_of::<PySet>()

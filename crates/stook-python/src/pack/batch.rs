@@ -83,6 +83,11 @@ impl Batch {
         changes.as_ref().map_or(0, Vec::len)
     }
 
+    fn __repr__(&self) -> String {
+        let is_open = self.check_open().is_ok();
+        format!("<stook.Batch of {} changes{}>", self.__len__(), if is_open { "" } else { ", closed" })
+    }
+
     /// Writes all of it. The end of a ``with`` statement does so by itself.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let changes = locked(&self.changes).take().ok_or_else(|| closed("batch"))?;

@@ -51,6 +51,10 @@ impl Follow {
         slf
     }
 
+    fn __repr__(&self) -> String {
+        format!("<stook.Follow of {}>", self.of.get().session.settings().path.display())
+    }
+
     /// In asyncio each of these waits in a thread of its own, however long that is.
     fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("stook._aio")?.getattr("Followed")?.call1((slf,))

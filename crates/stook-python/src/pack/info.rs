@@ -101,7 +101,10 @@ pub(crate) fn delete_report<'py>(
     };
     let selected = &doomed.selected;
     let would_go = selected.keys().iter().filter(|_| dry_run);
-    let damages = doomed.damages.iter().map(|error| error.raise().into_value(py));
+    let is_known = |damage: &Damage| doomed.damages.iter().any(|known| known.damage() == Some(damage));
+    let hidden = doomed.hidden.iter().filter(|damage| !is_known(damage));
+    let hidden = hidden.map(|damage| damaged(damage, damage.to_string()));
+    let damages = doomed.damages.iter().map(Raise::raise).chain(hidden).map(|error| error.into_value(py));
     report!(
         py, "stook._types", "DeleteReport", doomed {},
         dry_run: dry_run,

@@ -11,6 +11,7 @@ use super::pack::Pack;
 use super::scan::Scan;
 use super::table::Tables;
 use super::view::{Shown, View};
+use crate::arguments::shown;
 use crate::choices;
 use crate::errors::OrRaise as _;
 use crate::key;
@@ -67,54 +68,6 @@ impl Pack {
         View::shown(slf, "KeysView", &Shown { prefix, start, end, kinds }, Kinds::ALL, None)
     }
 
-    /// Keys and values in the order of the keys: a view, as `keys` gives one.
-    ///
-    /// Args:
-    ///     prefix: Only keys that begin with this.
-    ///     start: Only keys from this one on.
-    ///     end: Only keys before this one.
-    ///     kinds: Only records of these kinds, as for `scan`: files.
-    ///     progress: As for `scan`, in each iteration.
-    ///
-    /// Returns:
-    ///     An `ItemsView`, which gives pairs.
-    #[pyo3(signature = (*, prefix=None, start=None, end=None, kinds=None, progress=None))]
-    #[pyo3(text_signature = "($self, *, prefix=None, start=None, end=None, kinds='file', progress=None)")]
-    fn items<'py>(
-        slf: &Bound<'py, Self>,
-        prefix: Option<&Bound<'py, PyAny>>,
-        start: Option<&Bound<'py, PyAny>>,
-        end: Option<&Bound<'py, PyAny>>,
-        kinds: Option<&Bound<'py, PyAny>>,
-        progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        View::shown(slf, "ItemsView", &Shown { prefix, start, end, kinds }, Kinds::FILES, progress)
-    }
-
-    /// Values in the order of the keys: a view, as that of a dict.
-    ///
-    /// Args:
-    ///     prefix: Only those of keys that begin with this.
-    ///     start: Only those of keys from this one on.
-    ///     end: Only those of keys before this one.
-    ///     kinds: Only those of records of these kinds, as for `scan`: files.
-    ///     progress: As for `scan`, in each iteration.
-    ///
-    /// Returns:
-    ///     A `ValuesView`.
-    #[pyo3(signature = (*, prefix=None, start=None, end=None, kinds=None, progress=None))]
-    #[pyo3(text_signature = "($self, *, prefix=None, start=None, end=None, kinds='file', progress=None)")]
-    fn values<'py>(
-        slf: &Bound<'py, Self>,
-        prefix: Option<&Bound<'py, PyAny>>,
-        start: Option<&Bound<'py, PyAny>>,
-        end: Option<&Bound<'py, PyAny>>,
-        kinds: Option<&Bound<'py, PyAny>>,
-        progress: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        View::shown(slf, "ValuesView", &Shown { prefix, start, end, kinds }, Kinds::FILES, progress)
-    }
-
     /// Deletes a record and gives its value.
     ///
     /// Args:
@@ -147,7 +100,8 @@ impl Pack {
     ///
     /// Raises:
     ///     KeyError: There is none.
-    ///     stook.DamagedError: It is not what was written, and stays.
+    ///     stook.DamagedError: It is not what was written, and stays; or damage of the pack hides
+    ///         which is the first.
     fn popitem<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let popped = self.session.pop_first(&Detached(py)).or_raise()?;
         let (key, value) = popped.ok_or_else(|| PyKeyError::new_err("this pack is empty"))?;
@@ -158,7 +112,8 @@ impl Pack {
     ///
     /// Args:
     ///     key: The key.
-    ///     default: The value that is put.
+    ///     default: The value that is put. Without it there has to be one: it is a ``TypeError``
+    ///         otherwise, as a pack has no ``None``.
     ///     group: The group to put it into.
     ///
     /// Returns:
@@ -169,14 +124,25 @@ impl Pack {
     ///     >>> with stook.Pack("data.stook", "a") as pack:
     ///     ...     pack.setdefault("a", b"1"), pack.setdefault("a", b"2")
     ///     (b'1', b'1')
-    #[pyo3(signature = (key, default, *, group=""))]
+    #[pyo3(signature = (key, default=None, *, group=""))]
     fn setdefault<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyAny>,
+        default: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = choices::group)] group: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
+        let Some(default) = default else {
+            self.writer()?;
+            let found = self.session.value(&key::from_python(key)?, &Detached(py)).or_raise()?;
+            let missing = || {
+                PyTypeError::new_err(format!(
+                    "argument 'default': there is no record {}, and a bytes-like object is wanted, not NoneType",
+                    shown(key)
+                ))
+            };
+            return bytes_of(py, &found.ok_or_else(missing)?);
+        };
         let (key, default) = (key::from_python(key)?, Given::new(default)?.settled(py));
         let present = self.session.put_if_absent(group, &key, default.as_ref(), &Detached(py)).or_raise()?;
         bytes_of(py, present.as_deref().unwrap_or_else(|| default.as_ref()))
@@ -190,7 +156,8 @@ impl Pack {
     ///         thread; what it raises ends it, and nothing is deleted then. ``True`` shows a bar.
     ///
     /// Raises:
-    ///     stook.DamagedError: Its index is damaged, so that some would stay; nothing is deleted.
+    ///     stook.DamagedError: Damage hides records, which would come back with what is missing;
+    ///         nothing is deleted.
     #[pyo3(signature = (*, progress=None))]
     fn clear(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let writer = self.writer()?;
@@ -205,7 +172,13 @@ impl Pack {
     }
 
     fn __ior__(&self, py: Python<'_>, records: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.update(py, records, "", None)
+        self.update(py, Some(records), "", None, None)
+    }
+
+    /// There is no way back from the last key to the first: as in every `collections.abc.Mapping`.
+    #[classattr]
+    fn __reversed__(py: Python<'_>) -> Py<PyAny> {
+        py.None()
     }
 
     /// Whether another pack, or any mapping, has the same keys with the same values. Both are gone
@@ -221,6 +194,57 @@ impl Pack {
         };
         Ok(is_equal.into_pyobject(py)?.to_owned().into_any())
     }
+}
+
+/// Methods that give a view of values, which differ in their documentation and its class.
+macro_rules! views_of_values {
+    ($($(#[doc = $text:literal])+ $name:ident: $class:literal;)+) => {
+        #[pymethods]
+        impl Pack {$(
+            $(#[doc = $text])+
+            #[pyo3(signature = (*, prefix=None, start=None, end=None, kinds=None, progress=None))]
+            #[pyo3(
+                text_signature = "($self, *, prefix=None, start=None, end=None, kinds='file', progress=None)"
+            )]
+            fn $name<'py>(
+                slf: &Bound<'py, Self>,
+                prefix: Option<&Bound<'py, PyAny>>,
+                start: Option<&Bound<'py, PyAny>>,
+                end: Option<&Bound<'py, PyAny>>,
+                kinds: Option<&Bound<'py, PyAny>>,
+                progress: Option<&Bound<'py, PyAny>>,
+            ) -> PyResult<Bound<'py, PyAny>> {
+                View::shown(slf, $class, &Shown { prefix, start, end, kinds }, Kinds::FILES, progress)
+            }
+        )+}
+    };
+}
+
+views_of_values! {
+    /// Keys and values in the order of the keys: a view, as `keys` gives one.
+    ///
+    /// Args:
+    ///     prefix: Only keys that begin with this.
+    ///     start: Only keys from this one on.
+    ///     end: Only keys before this one.
+    ///     kinds: Only records of these kinds, as for `scan`: files.
+    ///     progress: As for `scan`, in each iteration.
+    ///
+    /// Returns:
+    ///     An `ItemsView`, which gives pairs.
+    items: "ItemsView";
+    /// Values in the order of the keys: a view, as that of a dict.
+    ///
+    /// Args:
+    ///     prefix: Only those of keys that begin with this.
+    ///     start: Only those of keys from this one on.
+    ///     end: Only those of keys before this one.
+    ///     kinds: Only those of records of these kinds, as for `scan`: files.
+    ///     progress: As for `scan`, in each iteration.
+    ///
+    /// Returns:
+    ///     A `ValuesView`.
+    values: "ValuesView";
 }
 
 impl Pack {

@@ -13,6 +13,7 @@ use super::pack::Pack;
 use super::reading::{groups_of, with_group};
 use super::record::Record;
 use super::split::Split;
+use super::table::conditions_of;
 use crate::arguments::iter_of;
 use crate::choices::{self, chosen};
 use crate::errors::OrRaise as _;
@@ -76,13 +77,15 @@ impl Pack {
     ///         others read the heads of records.
     ///     on_damage: ``"raise"``, or ``"skip"``: what is not known to count is left out and
     ///         reported in `Ordinals.damages`.
+    ///     where: Only records with these attributes, as for `scan`.
     ///
     /// Returns:
     ///     `Ordinals`.
     ///
     /// Raises:
     ///     stook.DamagedError: Whether a record counts is not known.
-    ///     stook.InvalidError: A split of another pack or another generation, an unknown group.
+    ///     stook.InvalidError: A split of another pack or another generation, an unknown group, a
+    ///         condition that no record can meet.
     ///
     /// Examples:
     ///     >>> import stook
@@ -94,9 +97,9 @@ impl Pack {
     ///     >>> [bytes(record) for record in pack.get_many_at([1, 0], some)]
     ///     [b'yy', b'x']
     ///     >>> pack.close()
-    #[pyo3(signature = (*, prefix=None, start=None, end=None, group=None, split=None, kinds=None, on_damage="raise"))]
+    #[pyo3(signature = (*, prefix=None, start=None, end=None, group=None, split=None, kinds=None, on_damage="raise", r#where=None))]
     #[pyo3(
-        text_signature = "($self, *, prefix=None, start=None, end=None, group=None, split=None, kinds='file', on_damage='raise')"
+        text_signature = "($self, *, prefix=None, start=None, end=None, group=None, split=None, kinds='file', on_damage='raise', where=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn ordinals(
@@ -109,6 +112,7 @@ impl Pack {
         split: Option<&Bound<'_, Split>>,
         kinds: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = choices::on_damage)] on_damage: &str,
+        r#where: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Ordinals> {
         let policies = [("raise", OnDamage::Stop), ("skip", OnDamage::Skip)];
         let options = OrdinalOptions {
@@ -116,6 +120,7 @@ impl Pack {
             keys: key::range(prefix, start, end)?,
             only: None,
             kinds: kinds_of(kinds, pack::Kinds::FILES)?,
+            attributes: conditions_of(r#where)?,
             split: split.map(|split| split.get().split.clone()),
             on_damage: chosen("on_damage", on_damage, &policies)?,
             stop: Stop(is_stopped),

@@ -67,7 +67,8 @@ impl Pack {
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.session.contains(&key::from_python(key)?, &Detached(py)).or_raise()
+        // What can be no key is not there, as in the view of the keys.
+        key::if_any(key)?.map_or(Ok(false), |key| self.session.contains(&key, &Detached(py)).or_raise())
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -267,8 +268,9 @@ impl Pack {
     ///     progress: Called now and then with the records and bytes so far, and with the last ones
     ///         at the end; what it raises is raised from the iterator. ``True`` shows a bar with
     ///         tqdm.
-    ///     where: Only records with these attributes: a dict of names and values, or lists of the
-    ///         values that will do.
+    ///     where: Only records with these attributes: a dict of names, as their columns are called,
+    ///         and values, or lists of the values that will do. A condition that no record of the
+    ///         pack can meet is an error at the end of the scan.
     ///     columns: What tables of the scan have: names, or a dict of names and types
     ///         (``"binary"``, ``"string"``, ``"uint64"``, ``"int64"``, ``"uint32"``,
     ///         ``"timestamp"``; ``None`` for the usual one). Without ``value`` no values are read,
@@ -280,7 +282,8 @@ impl Pack {
     ///
     /// Raises:
     ///     stook.DamagedError: A record is not what was written; from the iterator.
-    ///     stook.InvalidError: A split or cursor of another pack or another generation.
+    ///     stook.InvalidError: A split or cursor of another pack or another generation; a condition
+    ///         on what is no attribute, that no record of the pack has, or of a type that none has.
     ///
     /// Examples:
     ///     >>> import stook

@@ -1,5 +1,7 @@
 //! `stook.Scan`: iteration over all records. Python sees their memory without another copy.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stook::ops::contents::OwnedRows;
@@ -69,6 +71,12 @@ impl Scan {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         self.next_row(py)?.map(record_of).transpose()
+    }
+
+    fn __repr__(&self) -> String {
+        // The root of a storage has a slash at its end.
+        let path: PathBuf = self.tables.request.pack.storage().path("").components().collect();
+        format!("<stook.Scan of {}>", path.display())
     }
 
     /// The next record, if it has been read.

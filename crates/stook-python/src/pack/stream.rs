@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
 use stook::ops::shuffled::ShuffledPack;
 use stook::pack::{
     self, MapRule, OnDamage, OpenOptions, OrdinalOptions, ShuffleOptions, ShuffleReader,
@@ -20,6 +20,7 @@ use super::open::{ACCESS, at_ns_of};
 use super::reading::{groups_of, keys_of, with_group};
 use super::record::Record;
 use super::split::Split;
+use super::table::conditions_of;
 use crate::arguments::iter_of;
 use crate::choices::{self, chosen};
 use crate::errors::{OrRaise as _, Raise as _, invalid};
@@ -66,6 +67,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 ///     access: As for `Pack`.
 ///     at: As for `Pack`.
 ///     generation: As for `Pack`.
+///     where: Only records with these attributes, as for `Pack.scan`. A state of other records is
+///         refused.
 ///
 /// Raises:
 ///     stook.InvalidError: Lanes or windows that are not possible, an unknown group or key.
@@ -141,6 +144,8 @@ struct Given<'py> {
     access: String,
     at: Option<Bound<'py, PyAny>>,
     generation: Option<u64>,
+    #[pyo3(item("where"))]
+    conditions: Option<Bound<'py, PyAny>>,
 }
 
 impl Given<'_> {
@@ -159,6 +164,7 @@ impl Given<'_> {
             keys: key::range(self.prefix.as_ref(), self.start.as_ref(), self.end.as_ref())?,
             only: self.keys.as_ref().map(keys_of).transpose()?,
             kinds: kinds_of(self.kinds.as_ref(), pack::Kinds::FILES)?,
+            attributes: conditions_of(self.conditions.as_ref())?,
             split: self.split.map(|split| split.get().split.clone()),
             on_damage,
             stop: Stop(is_stopped),
@@ -196,9 +202,9 @@ impl Stream {
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (path, *, seed=0, shuffle=true, prefix=None, start=None, end=None, keys=None, group=None, split=None, kinds=None, on_damage="raise", lanes=64, window_bytes=32 << 20, even=false, map=false, access="auto", at=None, generation=None))]
+    #[pyo3(signature = (path, *, seed=0, shuffle=true, prefix=None, start=None, end=None, keys=None, group=None, split=None, kinds=None, on_damage="raise", lanes=64, window_bytes=32 << 20, even=false, map=false, access="auto", at=None, generation=None, r#where=None))]
     #[pyo3(
-        text_signature = "(path, *, seed=0, shuffle=True, prefix=None, start=None, end=None, keys=None, group=None, split=None, kinds='file', on_damage='raise', lanes=64, window_bytes=33554432, even=False, map=False, access='auto', at=None, generation=None)"
+        text_signature = "(path, *, seed=0, shuffle=True, prefix=None, start=None, end=None, keys=None, group=None, split=None, kinds='file', on_damage='raise', lanes=64, window_bytes=33554432, even=False, map=False, access='auto', at=None, generation=None, where=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
@@ -221,6 +227,7 @@ impl Stream {
         #[pyo3(from_py_with = choices::access)] access: &str,
         at: Option<&Bound<'_, PyAny>>,
         generation: Option<Generation>,
+        r#where: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let arguments = PyDict::new(py);
         // What can be gone through once only is needed again.
@@ -255,6 +262,10 @@ impl Stream {
         arguments.set_item("access", access)?;
         arguments.set_item("at", at)?;
         arguments.set_item("generation", generation.map(|generation| generation.0))?;
+        // Another process may have no such mapping.
+        let conditions = r#where.filter(|given| given.cast::<PyMapping>().is_ok());
+        let conditions = conditions.map(|given| py.get_type::<PyDict>().call1((given,))).transpose()?;
+        arguments.set_item("where", conditions.as_ref().or(r#where))?;
         Self::of(&arguments, |chosen| {
             ShuffledPack::open(&path, chosen.reading.clone(), &chosen.selection, chosen.shuffle)
         })

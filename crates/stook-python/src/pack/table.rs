@@ -1,6 +1,6 @@
 //! Scans as tables of Arrow.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -16,6 +16,7 @@ use crate::arrow::import::texts_of;
 use crate::arrow::stream::{Met, capsule_of, is_interrupted};
 use crate::errors::{OrRaise as _, Raise as _, invalid};
 use crate::locks::locked;
+use crate::numbers::named;
 use crate::wait::Passed;
 
 /// What tables of a scan are made of.
@@ -24,6 +25,9 @@ pub(crate) struct Tables {
     pub(super) columns: Option<Vec<WantedColumn>>,
     pub(super) progress: Option<Py<PyAny>>,
     pub(super) met: Arc<Mutex<Met>>,
+    /// Where they are parts of one table: the columns that records may have, unless the caller
+    /// chose them.
+    part: OnceLock<Option<Vec<WantedColumn>>>,
 }
 
 impl Tables {
@@ -33,13 +37,17 @@ impl Tables {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Self {
         let progress = progress.map(|progress| progress.clone().unbind());
-        Self { request, columns, progress, met: Arc::default() }
+        Self { request, columns, progress, met: Arc::default(), part: OnceLock::new() }
     }
 
     fn begin(&self, py: Python<'_>) -> PyResult<OwnedTable> {
         let mut request = self.request.clone();
         request.options.stop = Stop(is_interrupted);
-        py.detach(|| request.table(self.columns.clone())).or_raise()
+        let table = py.detach(|| request.table(self.columns.clone())).or_raise()?;
+        Ok(match self.part.get() {
+            Some(known) => table.into_part(known.clone()),
+            None => table,
+        })
     }
 
     fn capsule<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -86,8 +94,21 @@ impl Scan {
         locked(met).failure = None;
         let reader = arrow.getattr("RecordBatchReader")?.call_method1("from_stream", (slf,));
         let table = reader.and_then(|reader| reader.call_method0("read_all"));
-        // What ended the stream says more than what pyarrow makes of its text.
-        table.map_err(|error| locked(met).failure.take().map_or(error, |failure| failure.raise()))
+        table.map_err(|error| slf.get().failure().unwrap_or(error))
+    }
+
+    /// Why the last stream that failed did, for those who have it from a library that makes a text
+    /// of it.
+    fn _failure(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.failure().map(|error| error.into_value(py).into_any())
+    }
+
+    /// Has its tables be parts of a larger one, whose filters were found to be about something.
+    /// With ``known`` columns a record that has anything else is an error, as where none are named.
+    #[pyo3(signature = (known=None))]
+    fn _set_part(&self, known: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let known = columns_of(known)?;
+        self.tables.part.set(known).map_err(|_| invalid("it is a part already"))
     }
 
     /// The columns that a table of this scan has: names and types, as ``columns`` of `Pack.scan`
@@ -104,6 +125,13 @@ impl Scan {
             types.set_item(&column.name, column.cells.name())?;
         }
         Ok(types)
+    }
+}
+
+impl Scan {
+    /// What ended a stream, which says more than what its consumer makes of its text.
+    fn failure(&self) -> Option<PyErr> {
+        locked(&self.tables.met).failure.take().map(|failure| failure.raise())
     }
 }
 
@@ -140,7 +168,8 @@ pub(super) fn conditions_of(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<(N
     let mut conditions = Vec::new();
     for pair in mapping.items()? {
         let (name, wanted) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-        conditions.push(attributes::condition_of(&name, &wanted)?);
+        let condition = attributes::condition_of(&name, &wanted);
+        conditions.push(condition.map_err(|error| named(given.py(), "where", error))?);
     }
     Ok(conditions)
 }

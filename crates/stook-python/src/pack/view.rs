@@ -22,6 +22,8 @@ pub(crate) struct View {
     of: Py<Pack>,
     keys: KeyRange,
     kinds: Kinds,
+    /// The arguments that chose them, as they were given.
+    chosen: String,
 }
 
 /// The arguments that say which records a view shows.
@@ -30,6 +32,16 @@ pub(super) struct Shown<'a, 'py> {
     pub(super) start: Option<&'a Bound<'py, PyAny>>,
     pub(super) end: Option<&'a Bound<'py, PyAny>>,
     pub(super) kinds: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl Shown<'_, '_> {
+    /// The arguments that were given, for the text of a view.
+    fn text(&self) -> PyResult<String> {
+        let Self { prefix, start, end, kinds } = self;
+        let named = [("prefix", prefix), ("start", start), ("end", end), ("kinds", kinds)];
+        let given = named.into_iter().filter_map(|(name, value)| Some((name, (*value)?)));
+        given.map(|(name, value)| Ok(format!(", {name}={}", value.repr()?))).collect()
+    }
 }
 
 impl View {
@@ -46,7 +58,7 @@ impl View {
         let kinds = kinds_of(shown.kinds, default)?;
         // Refuses what is closed.
         of.get().session.reader_as_is().or_raise()?;
-        let view = Self { of: of.clone().unbind(), keys, kinds };
+        let view = Self { of: of.clone().unbind(), keys, kinds, chosen: shown.text()? };
         of.py().import("stook._views")?.getattr(class)?.call1((view, progress))
     }
 
@@ -78,6 +90,8 @@ impl View {
 getters! { View {
     /// The pack.
     pack: Py<Pack> = |this, py| this.of.clone_ref(py);
+    /// The arguments that choose records, as text, each after a comma.
+    chosen: String = |this| this.chosen.clone();
 }}
 
 #[pymethods]

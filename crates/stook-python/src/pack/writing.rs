@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyMapping;
+use pyo3::types::{PyDict, PyMapping};
 use stook::ops::compact::Compact;
 use stook::ops::delete::Deletion;
 use stook::pack::{self, PackWriter, Stop};
@@ -15,7 +16,7 @@ use super::input::Input;
 use super::pack::Pack;
 use super::reading::{groups_of, keys_of};
 use super::selection::key_patterns;
-use crate::arguments::iter_of;
+use crate::arguments::{iter_of, shown};
 use crate::choices;
 use crate::errors::{OrRaise as _, invalid};
 use crate::key;
@@ -242,27 +243,34 @@ impl Pack {
     ///     group: The group to put them into.
     ///     progress: Called now and then with the records so far; what it raises ends it. ``True``
     ///         shows a bar with tqdm.
-    #[pyo3(signature = (records, *, group="", progress=None))]
+    ///     named: Records by name, as ``dict.update`` takes them, with keys other than the names of
+    ///         these arguments.
+    #[pyo3(signature = (records=None, *, group="", progress=None, **named))]
     pub(super) fn update(
         &self,
         py: Python<'_>,
-        records: &Bound<'_, PyAny>,
+        records: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = choices::group)] group: &str,
         progress: Option<&Bound<'_, PyAny>>,
+        named: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
         let mut reporter = ProgressReporter::new(callback_of(progress, &["records"])?);
-        let pairs = match records.cast::<PyMapping>().is_ok() || records.hasattr("keys")? {
-            // Iterated as it is: that of a pack may be longer than memory.
-            true => records.call_method0("items")?,
-            false => records.clone(),
-        };
-        for (number, pair) in (1..).zip(iter_of("records", &pairs)?) {
-            py.check_signals()?;
-            let pair = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>();
-            let (key, value) = pair.map_err(|error| numbers::named(py, "records", error))?;
-            self.put(py, &key, &value, None, group)?;
-            if !reporter.go_on(&[number]) {
-                break;
+        let mut put = 0;
+        for records in records.into_iter().chain(named.map(|named| named.as_any())) {
+            let pairs = match records.cast::<PyMapping>().is_ok() || records.hasattr("keys")? {
+                // Iterated as it is: that of a pack may be longer than memory.
+                true => records.call_method0("items")?,
+                false => records.clone(),
+            };
+            for pair in iter_of("records", &pairs)? {
+                py.check_signals()?;
+                let pair = pair?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>();
+                let (key, value) = pair.map_err(|error| numbers::named(py, "records", error))?;
+                self.put_of(py, &key, &value, group)?;
+                put += 1;
+                if !reporter.go_on(&[put]) {
+                    return reporter.finish();
+                }
             }
         }
         reporter.finish()
@@ -355,6 +363,23 @@ impl Pack {
             writer.with(run).or_raise()?.or_raise()
         })?;
         info::compact_report(py, &done)
+    }
+}
+
+impl Pack {
+    /// Puts one of several records: what is wrong with its value names its key.
+    fn put_of(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        group: &str,
+    ) -> PyResult<()> {
+        let put = self.put(py, key, value, None, group).map(|_| ());
+        put.map_err(|error| match error.is_instance_of::<PyTypeError>(py) && key::from_python(key).is_ok() {
+            true => numbers::with_prefix(py, &format!("the value of {}", shown(key)), error),
+            false => error,
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::contents::{self, KeyPatterns, Matching, Missing, Selected, Unselected};
 use super::directory::open_pack;
 use super::pack::{Hooks, Making, open_writer_with};
-use crate::pack::{self, Key, OpenOptions, Pack, PackWriter, Stop, WriterOptions};
+use crate::pack::{self, Damage, Key, OnDamage, OpenOptions, Pack, PackWriter, Stop, WriterOptions};
 
 /// Keys that are looked up in one batch.
 const BATCH: usize = 4096;
@@ -72,6 +72,9 @@ pub struct Doomed {
     pub missing: Vec<Missing>,
     /// Damage of records that may be meant: they stay.
     pub damages: Vec<pack::Error>,
+    /// Damage of the pack which may hide records that match: they stay, and come back where it is
+    /// mended.
+    pub hidden: Vec<Damage>,
     /// Of the first hundred keys, without a slash at their end, those that others lie below, which
     /// stay: a directory was named, and maybe all in it was meant.
     pub directories: Vec<Key>,
@@ -159,7 +162,7 @@ impl Deletion {
         pack.check_groups(&self.groups)
             .map_err(|source| contents::Error::NoSuchGroup { path: path(), source })?;
         let mut found = Doomed::default();
-        let Doomed { selected, missing, damages, .. } = &mut found;
+        let Doomed { selected, missing, damages, hidden, .. } = &mut found;
         let mut note = |unselected: Unselected<'_>| match unselected {
             Unselected::Missing(key) => missing.push(Missing::record(pack, path(), key, &self.groups)),
             Unselected::Damaged(error) => damages.push(error),
@@ -171,7 +174,9 @@ impl Deletion {
         if self.is_by_pattern() || self.keys.is_none() {
             let (prefix, groups) = (self.prefix.as_deref().unwrap_or_default(), self.groups.as_slice());
             let matching = Matching { prefix, patterns: &self.patterns, groups, stop: self.stop };
-            if !selected.add_matching(pack, &matching, &mut note)? {
+            let has_met = selected.add_matching(pack, &matching, &mut note)?;
+            *hidden = pack.damages();
+            if !has_met && hidden.is_empty() {
                 return Err(Error::NothingMatches);
             }
         }
@@ -248,12 +253,14 @@ pub fn delete(
 /// as [`Deletion::run`] calls it.
 ///
 /// # Errors
-/// Those of [`delete`], and of listing, damage of the list included: nothing was deleted then.
+/// Those of [`delete`], and of listing; [`pack::Error::Damaged`] where damage hides records, which
+/// would come back with what is missing: nothing was deleted then.
 /// [`contents::Error::Interrupted`] where `progress` returned `false` or `stop` ended it: likewise.
 pub fn clear(writer: &mut PackWriter, stop: Stop, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<u64> {
     writer.sync()?;
     // Through the writer, and dropped before anything is written, as for a deletion of some.
     let pack = Pack::open(writer.storage().clone(), OpenOptions::default())?;
+    pack.check_whole(OnDamage::Stop)?;
     let (patterns, mut selected, mut damage) = (KeyPatterns::default(), Selected::default(), None);
     let all = Matching { prefix: &[], patterns: &patterns, groups: &[], stop };
     selected.add_matching(&pack, &all, &mut |unselected| {

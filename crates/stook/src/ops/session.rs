@@ -10,7 +10,7 @@ use super::directory::open_pack;
 use super::pack::{Making, check_segment_len, open_writer};
 use super::shared::{Error, PendingChange, Result, Writer};
 use crate::pack::{
-    self, Damages, Durability, Key, KeyRange, MapRule, OpenOptions, Pack, PackWriter, WriterOptions,
+    self, Damages, Durability, Key, KeyRange, MapRule, OnDamage, OpenOptions, Pack, PackWriter, WriterOptions,
 };
 use crate::storage::Storage;
 
@@ -246,11 +246,14 @@ impl Session {
     /// atomically. What was written before is synced, and the reader opened again.
     ///
     /// # Errors
-    /// Those of [`writer`](Self::writer) and [`Writer::pop_first`].
+    /// Those of [`writer`](Self::writer) and [`Writer::pop_first`]; [`pack::Error::Damaged`] where
+    /// damage of the pack may hide the first.
     pub fn pop_first(&self, wait: &impl Wait) -> Result<Option<(Key, Bytes)>> {
         let writer = self.writer()?;
         let first = || {
             let Some(reader) = self.reader_if_open() else { return Ok(None) };
+            // Which is the first is not known where records are hidden.
+            reader.check_whole(OnDamage::Stop)?;
             let Some(entry) = reader.keys_in(KeyRange::all())?.next().transpose()? else { return Ok(None) };
             Ok(reader.get_file(&entry.key)?.map(|record| (entry.key, record.body)))
         };

@@ -1,11 +1,13 @@
 //! [`DamageLog`]: damage found while a pack is read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::{Damage, Error, Result};
+use super::key::Key;
 
 /// The most damages that are reported one by one by a pass over a pack; the rest is only counted.
 const LISTED_MAX: usize = 100_000;
@@ -45,6 +47,28 @@ impl Damages {
             return self.all.push(damage);
         }
         self.count(damage);
+    }
+
+    /// Adds damage of records by their keys. What was found in the same place before its key was
+    /// known is that of the record, and no second one.
+    pub(crate) fn name(&mut self, mut named: Vec<Damage>) {
+        let mut keys: HashMap<(PathBuf, u64), Key> = HashMap::new();
+        for damage in &named {
+            let place = (damage.file.clone(), damage.offset);
+            keys.extend(damage.key.clone().map(|key| (place, key)));
+        }
+        let mut found = HashSet::new();
+        for damage in self.all.iter_mut().filter(|damage| damage.key.is_none()) {
+            let place = (damage.file.clone(), damage.offset);
+            if let Some(key) = keys.remove(&place) {
+                self.known.remove(&hash_of(damage));
+                damage.key = Some(key);
+                self.known.insert(hash_of(damage));
+                found.insert(place);
+            }
+        }
+        named.retain(|damage| damage.key.is_none() || !found.contains(&(damage.file.clone(), damage.offset)));
+        self.extend(named);
     }
 
     /// Whether a damage may not have been found before.
@@ -226,6 +250,22 @@ mod tests {
         let log = DamageLog::default();
         log.note((0..reported * 2).map(damage));
         assert_eq!(log.all(), *all);
+    }
+
+    #[test]
+    fn what_is_named_later_is_one_damage() {
+        let mut all = Damages::default();
+        all.extend([damage(1), damage(2)]);
+        let named = |offset, what: &str| {
+            let key = Some(Key::id(offset));
+            Damage { key, what: what.into(), ..damage(offset) }
+        };
+        all.name(vec![named(2, "lost"), named(3, "lost"), damage(4)]);
+        assert_eq!(all, [damage(1), named(2, "hit"), named(3, "lost"), damage(4)]);
+        all.extend([named(2, "hit"), damage(1)]);
+        assert_eq!(all.len(), 4);
+        all.push(damage(2));
+        assert_eq!(all.len(), 5);
     }
 
     #[test]

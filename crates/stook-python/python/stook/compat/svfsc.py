@@ -163,7 +163,7 @@ class cSVF:
             ) from error
 
     def _write(self, file_position: int, data: bytes) -> None:
-        if len(data):
+        if memoryview(data).nbytes:
             self._buffer.write(file_position, data, self._policy)
         else:
             # Only to refuse what is no position.

@@ -29,8 +29,9 @@ impl ScanRequest {
     /// The records one by one.
     ///
     /// # Errors
-    /// Those of [`OwnedRows::scan`] and [`OwnedRows::resume`].
+    /// Those of [`OwnedRows::scan`], [`OwnedRows::resume`] and [`RecordFilter::check`].
     pub fn rows(&self) -> pack::Result<OwnedRows> {
+        self.filter.check()?;
         let Self { pack, filter, options, split, cursor } = self.clone();
         match cursor {
             Some(cursor) => OwnedRows::resume(pack, filter, &options, split.as_ref(), &cursor),
@@ -89,6 +90,13 @@ impl OwnedTable {
     #[must_use]
     pub fn with_texts(mut self, names: Vec<String>) -> Self {
         self.rows.take_as_text(names);
+        self
+    }
+
+    /// The same as one of several parts of a table: see [`TableRows::take_as_part`].
+    #[must_use]
+    pub fn into_part(mut self, known: Option<Vec<WantedColumn>>) -> Self {
+        self.rows.take_as_part(known);
         self
     }
 

@@ -355,15 +355,17 @@ impl<'a> Page<'a> {
         let (offset_len, widths) = (usize::from(cursor.u8()?), cursor.u8()?);
         let span_len = usize::from(widths & 0x0F);
         let contents = Contents::of_flags(widths & 0xF0).ok_or_else(|| {
-            Invalid::damaged(7, format!("an index page says {widths:02x} of its lengths, which means nothing"))
+            Invalid::damaged(
+                7,
+                format!("an index page says {widths:02x} of its lengths, which means nothing"),
+            )
         })?;
         if entries == 0 || entries > 1 && bytes.len() > UNIT || offset_len > 5 || span_len > 4 {
             let what = format!("an index page of {} bytes says {entries} entries", bytes.len());
             return Err(Invalid::damaged(4, what));
         }
-        let columns = 2 * ((entries - 1) / INTERVAL)
-            + entries * (offset_len + span_len)
-            + contents.bits_len(entries);
+        let columns =
+            2 * ((entries - 1) / INTERVAL) + entries * (offset_len + span_len) + contents.bits_len(entries);
         let keys = bytes
             .get(HEAD_LEN + columns..)
             .ok_or_else(|| Invalid::damaged(4, format!("{entries} entries do not fit into an index page")))?;

@@ -2,7 +2,7 @@
 //! there was.
 
 use crate::pack::error::{Error, Result};
-use crate::pack::format::attributes::FileKind;
+use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::format::index::Content;
 use crate::pack::state::open::{KeyEntry, Pack};
 
@@ -93,6 +93,25 @@ impl Pack {
             };
             if is_taken {
                 taken.push(entry);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Of these entries, those of records with such attributes. Reads their heads; one that is
+    /// damaged stays, as in [`of_kinds`](Self::of_kinds).
+    pub(crate) fn with_attributes(
+        &self,
+        entries: Vec<KeyEntry>,
+        takes: &mut dyn FnMut(&Attributes) -> bool,
+    ) -> Result<Vec<KeyEntry>> {
+        let heads = self.heads(&entries)?;
+        let mut taken = Vec::with_capacity(entries.len());
+        for (entry, head) in entries.into_iter().zip(heads) {
+            match head {
+                Ok(head) if !takes(&head.attributes) => {}
+                Ok(_) | Err(Error::Damaged(_)) => taken.push(entry),
+                Err(error) => return Err(error),
             }
         }
         Ok(taken)

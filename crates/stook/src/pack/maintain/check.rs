@@ -332,7 +332,8 @@ impl Pack {
                         if seen.form.as_ref() != entry.form() || seen.len != place.len {
                             report_damage(place.offset, key(), "the index names another record here");
                         } else if place.content != Content::Unsaid && place.content != seen.content {
-                            let what = "the index says that this is a file, or that it is not, and it is the other";
+                            let what =
+                                "the index says that this is a file, or that it is not, and it is the other";
                             report_damage(place.offset, key(), what);
                         }
                     }

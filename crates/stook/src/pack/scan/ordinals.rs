@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::entries::Entries;
+use super::filter::{FilterWalk, RecordFilter};
 use super::places::Places;
 use super::split::Split;
 use super::token::{self, Origin};
@@ -14,6 +15,7 @@ use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
+use crate::pack::format::attributes::{Name, Value};
 use crate::pack::format::frame::HEADER_LEN;
 use crate::pack::format::index::Place;
 use crate::pack::key::Key;
@@ -47,6 +49,9 @@ pub struct OrdinalOptions {
     pub only: Option<Vec<Key>>,
     /// Only records of these kinds. All kinds are listed without reading anything of the records.
     pub kinds: Kinds,
+    /// Only records that have each of these attributes with one of these values, as
+    /// [`RecordFilter::attributes`].
+    pub attributes: Vec<(Name, Vec<Value>)>,
     /// Only records of this split.
     pub split: Option<Split>,
     /// What to do about records of which is not known whether they count.
@@ -63,6 +68,7 @@ impl Default for OrdinalOptions {
             keys: KeyRange::all(),
             only: None,
             kinds: Kinds::FILES,
+            attributes: Vec::new(),
             split: None,
             on_damage: OnDamage::Stop,
             stop: Stop::default(),
@@ -248,9 +254,13 @@ impl Pack {
     /// # Errors
     /// What reading the index meets; unless damage is skipped, [`Error::Damaged`] for a record of
     /// which is not known whether it counts, and for damage of the pack that hides records;
-    /// [`Error::Invalid`] for a group or a key that is not there, for a split of another state, and
-    /// for keys and a split; [`Error::Stopped`].
+    /// [`Error::Invalid`] for a group or a key that is not there, for a split of another state, for
+    /// keys and a split, and for a condition on attributes that no record can meet;
+    /// [`Error::Stopped`].
     pub fn ordinals(&self, options: &OrdinalOptions) -> Result<Ordinals> {
+        let filter = RecordFilter { kinds: options.kinds, attributes: options.attributes.clone() };
+        filter.check()?;
+        let mut filter = FilterWalk::new(filter);
         self.check_groups(&options.groups)?;
         self.check_whole(options.on_damage)?;
         let view = match &options.split {
@@ -258,7 +268,7 @@ impl Pack {
             None => self.view(),
         };
         if let Some(keys) = &options.only {
-            return self.ordinals_of(keys, options, view);
+            return self.ordinals_of(keys, options, view, &mut filter);
         }
         let mut damages = Damages::default();
         let mut parts = Vec::new();
@@ -275,7 +285,7 @@ impl Pack {
             let mut ranges: Vec<ByteRange> =
                 ranges.into_iter().flat_map(|range| windows(segment, range)).rev().collect();
             while let Some(range) = ranges.pop() {
-                let found = self.places_in((number, range), options, view, &mut damages)?;
+                let found = self.places_in((number, range), options, view, &mut filter, &mut damages)?;
                 let Some(mut found) = found else {
                     ranges.extend(halves(range).into_iter().rev());
                     continue;
@@ -290,6 +300,7 @@ impl Pack {
                 parts.push(Numbered { first, segment: segment.entry.id, places });
             }
         }
+        filter.check_met(self, options.stop)?;
         // What hides records that would be among them; an error, unless damage is skipped.
         self.damages().iter().for_each(|damage| damages.push(damage.clone()));
         let damages = damages.to_vec();
@@ -297,7 +308,13 @@ impl Pack {
     }
 
     /// Numbers the records with these keys, each once.
-    fn ordinals_of(&self, keys: &[Key], options: &OrdinalOptions, view: View) -> Result<Ordinals> {
+    fn ordinals_of(
+        &self,
+        keys: &[Key],
+        options: &OrdinalOptions,
+        view: View,
+        filter: &mut FilterWalk,
+    ) -> Result<Ordinals> {
         if options.split.is_some() {
             return Err(Error::Invalid("keys and a split do not go together".to_owned()));
         }
@@ -333,7 +350,7 @@ impl Pack {
             }
             let mut found = Vec::with_capacity(entries.len());
             for chunk in entries.chunks(KINDS_AT_ONCE) {
-                found.extend(self.places_of_kinds(&mut chunk.to_vec(), options.kinds)?);
+                found.extend(self.places_meant(&mut chunk.to_vec(), filter)?);
             }
             found.sort_unstable();
             found.dedup();
@@ -344,6 +361,7 @@ impl Pack {
             len += places.len() as u64;
             parts.push(Numbered { first, segment: segment.entry.id, places });
         }
+        filter.check_met(self, options.stop)?;
         parts.retain(|part| part.places.len() > 0);
         Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages: damages.to_vec() })
     }
@@ -367,6 +385,7 @@ impl Pack {
         (number, range): (usize, ByteRange),
         options: &OrdinalOptions,
         view: View,
+        filter: &mut FilterWalk,
         damages: &mut Damages,
     ) -> Result<Option<Vec<Place>>> {
         let segment = self.snapshot.segments.get(number);
@@ -386,22 +405,25 @@ impl Pack {
             if places.len() + unsorted.len() >= SORTED_MAX && range.len() > 1 {
                 return Ok(None);
             }
-            if options.kinds == Kinds::ALL {
+            if filter.is_all() {
                 places.push(found.place);
                 continue;
             }
             unsorted.push(KeyEntry { key, stored_bytes: found.place.len, found });
             if unsorted.len() == KINDS_AT_ONCE {
-                places.extend(self.places_of_kinds(&mut unsorted, options.kinds)?);
+                places.extend(self.places_meant(&mut unsorted, filter)?);
             }
         }
-        places.extend(self.places_of_kinds(&mut unsorted, options.kinds)?);
+        places.extend(self.places_meant(&mut unsorted, filter)?);
         entries.take_skipped().into_iter().for_each(|damage| damages.push(damage));
         Ok(Some(places))
     }
 
-    fn places_of_kinds(&self, entries: &mut Vec<KeyEntry>, kinds: Kinds) -> Result<Vec<Place>> {
-        let taken = self.of_kinds(std::mem::take(entries), kinds)?;
+    fn places_meant(&self, entries: &mut Vec<KeyEntry>, filter: &mut FilterWalk) -> Result<Vec<Place>> {
+        let mut taken = self.of_kinds(std::mem::take(entries), filter.kinds())?;
+        if filter.has_conditions() {
+            taken = self.with_attributes(taken, &mut |attributes| filter.takes_attributes(attributes))?;
+        }
         Ok(taken.into_iter().map(|entry| entry.found.place).collect())
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
-use super::filter::{RecordFilter, decoded};
+use super::filter::{FilterWalk, RecordFilter, decoded};
 use super::{Cursor, Scan};
 use crate::pack::damages::Damages;
 use crate::pack::error::{Error, Result};
@@ -78,7 +78,7 @@ struct Taken {
 /// Records of a scan, one after another. It is given the same scan whenever it reads.
 pub struct Rows {
     batch: VecDeque<Row>,
-    filter: RecordFilter,
+    filter: FilterWalk,
     /// The position at the beginning of the batch, and how many of its records were returned.
     begun: Option<Cursor>,
     handed_out: u64,
@@ -141,7 +141,7 @@ impl Rows {
     pub fn new(filter: impl Into<RecordFilter>, to_skip: u64) -> Self {
         Self {
             batch: VecDeque::new(),
-            filter: filter.into(),
+            filter: FilterWalk::new(filter.into()),
             begun: None,
             handed_out: 0,
             to_skip,
@@ -163,7 +163,8 @@ impl Rows {
     /// The next row; `None` after the last.
     ///
     /// # Errors
-    /// As [`Scan::next`]; a hard link that leads to no file.
+    /// As [`Scan::next`]; a hard link that leads to no file; after the last, [`Error::Invalid`] for
+    /// a condition that no record of the pack can meet.
     pub fn next(&mut self, scan: &mut Scan<'_>) -> Result<Option<Row>> {
         loop {
             if let Some(row) = self.ready() {
@@ -210,16 +211,20 @@ impl Rows {
     fn fill(&mut self, scan: &mut Scan<'_>) {
         let mut taken = Taken { memory: self.pool.take(), ..Taken::default() };
         let begun = scan.cursor();
-        let filled = fill_from(scan, &self.filter, &mut taken);
+        let filled = fill_from(scan, &mut self.filter, &mut taken);
         let contents = contents_of_links(scan, &taken);
         self.damages = scan.pack.damages().into_iter().chain(scan.damages().iter().cloned()).collect();
         self.begun = Some(begun);
         let skipped = self.to_skip.min(taken.records);
         (self.to_skip, self.handed_out) = (self.to_skip - skipped, skipped);
         self.ended = filled.is_ok() && !taken.more;
+        let met = match self.ended {
+            true => self.filter.check_met(scan.pack, scan.filter.stop),
+            false => Ok(()),
+        };
         // A link without a file comes before an error after the batch.
         let (contents, error) = match contents {
-            Ok(contents) => (contents, filled.err()),
+            Ok(contents) => (contents, filled.and(met).err()),
             Err(error) => (VecDeque::new(), Some(error)),
         };
         self.error = error;
@@ -260,7 +265,7 @@ impl Rows {
 }
 
 /// Copies records that are meant until the batch is full.
-fn fill_from(scan: &mut Scan<'_>, filter: &RecordFilter, taken: &mut Taken) -> Result<()> {
+fn fill_from(scan: &mut Scan<'_>, filter: &mut FilterWalk, taken: &mut Taken) -> Result<()> {
     let Taken { memory, drafts, records, more } = taken;
     while memory.len() < BATCH_BYTES && drafts.len() < BATCH_RECORDS && *records < LOOKED_AT_MAX {
         let Some(record) = scan.next()? else { return Ok(()) };

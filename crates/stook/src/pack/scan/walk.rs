@@ -130,7 +130,7 @@ impl<'p> Walk<'p> {
         let mut lost = std::mem::take(&mut self.lost).records(segment, &self.pack.reader, &wanted)?;
         match lost.pop() {
             Some(damage) if filter.on_damage == OnDamage::Stop => return Err(Error::Damaged(damage)),
-            last => damages.extend(lost.into_iter().chain(last)),
+            last => damages.name(lost.into_iter().chain(last).collect()),
         }
         Ok(None)
     }

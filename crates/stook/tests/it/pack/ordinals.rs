@@ -156,6 +156,40 @@ fn files_are_meant_and_hard_links_have_the_content_of_theirs() {
     assert_eq!(pack.ordinals(&everything()).unwrap().len(), 5);
 }
 
+#[test]
+fn a_selection_by_attributes_has_numbers_of_its_own_and_conditions_are_about_something() {
+    let storage = SimStorage::new();
+    let mut writer = PackWriter::create(shared(&storage), tiny_writer(ScriptedHost::new(1))).unwrap();
+    let label = || Name::Text("label".into());
+    for number in 0..300 {
+        let mut attributes = Attributes::new();
+        attributes.set(label(), Value::U64(number % 3));
+        writer.put("", &Key::id(number), &attributes, b"x").unwrap();
+    }
+    writer.finish(true).unwrap();
+    let pack = open_simulated(&storage).unwrap();
+    let of = |name, wanted: Vec<Value>, only: Option<Vec<Key>>| {
+        let options = OrdinalOptions { attributes: vec![(name, wanted)], only, ..OrdinalOptions::default() };
+        pack.ordinals(&options).map_err(|error| error.to_string())
+    };
+    let some = of(label(), vec![Value::U8(1)], None).unwrap();
+    let keys: Vec<Key> = got(&pack, &some, &all(&some)).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, (0..300).filter(|number| number % 3 == 1).map(Key::id).collect::<Vec<_>>());
+    let two = of(label(), vec![Value::U8(1), Value::I64(2)], Some((0..4).map(Key::id).collect())).unwrap();
+    assert_eq!(two.len(), 2);
+    assert!(of(label(), vec![Value::U8(7)], None).unwrap().is_empty());
+    // Of the keys none may have it: others do.
+    assert!(of(label(), vec![Value::U8(1)], Some(vec![Key::id(0)])).unwrap().is_empty());
+    for (name, wanted, word) in [
+        (Name::Text("lable".into()), vec![Value::U8(1)], "no record of this pack has the attribute lable"),
+        (label(), vec![Value::Text("1".into())], "wants text, and records have a number"),
+        (label(), vec![], "not none"),
+    ] {
+        let refused = of(name, wanted, None).unwrap_err();
+        assert!(refused.contains(word), "{refused}");
+    }
+}
+
 /// With 20 KB in each record, heads are as far apart as the records: reading them costs as many
 /// reads as there are files.
 #[test]

@@ -2,29 +2,60 @@
 //! of the first batch have.
 
 use super::draft::TableDraft;
+use super::survey::each_head;
 use super::{ColumnContent, ColumnType, OWN, TableColumn, WantedColumn, name_of_attribute, usual_type};
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Name, Value};
 use crate::pack::key::{Key, KeyValue};
 use crate::pack::read::record::RecordHead;
+use crate::pack::scan::Stop;
+use crate::pack::state::open::Pack;
 
-/// The columns that are asked for.
-pub(super) fn of_wanted(wanted: &[WantedColumn], first: &TableDraft) -> Result<Vec<TableColumn>> {
-    let column = |wanted: &WantedColumn| {
+/// The columns that are asked for. Where no record is selected, `elsewhere` gives the type that an
+/// attribute has in others.
+pub(super) fn of_wanted(
+    wanted: &[WantedColumn],
+    first: &TableDraft,
+    elsewhere: &mut dyn FnMut(&Name) -> Result<Option<ColumnType>>,
+) -> Result<Vec<TableColumn>> {
+    let mut column = |wanted: &WantedColumn| {
         let WantedColumn { name, content, cells } = wanted.clone();
         let cells = match (cells, &content) {
             (Some(cells), _) => cells,
-            (None, ColumnContent::Attribute(attribute)) => attribute_type(attribute, first)?.ok_or_else(|| {
-                Error::Invalid(format!(
-                    "none of the first {} records has the attribute {attribute}: give the column {name} a type",
-                    first.heads.len()
-                ))
-            })?,
+            (None, ColumnContent::Attribute(attribute)) => {
+                let found = match first.heads.is_empty() {
+                    true => elsewhere(attribute)?,
+                    false => attribute_type(attribute, first)?,
+                };
+                found.ok_or_else(|| no_type(attribute, &name, first.heads.len()))?
+            }
             (None, _) => ColumnType::Binary,
         };
         Ok(TableColumn { name, content, cells })
     };
-    wanted.iter().map(column).collect()
+    wanted.iter().map(&mut column).collect()
+}
+
+/// That none of the records has an attribute by which its column would have a type: of those of the
+/// pack, where none is selected.
+fn no_type(attribute: &Name, column: &str, records: usize) -> Error {
+    let whose = match records {
+        0 => "no record of this pack".to_owned(),
+        many => format!("none of the first {many} records"),
+    };
+    Error::Invalid(format!(
+        "{whose} has the attribute {attribute}: is it misspelt? Else give the column {column} a type"
+    ))
+}
+
+/// The type that an attribute has in any record of a pack; that of bytes in a pack without records.
+pub(super) fn type_elsewhere(attribute: &Name, pack: &Pack, stop: Stop) -> Result<Option<ColumnType>> {
+    let mut found = None;
+    let looked_at = each_head(pack, stop, &mut |attributes| {
+        found = attributes.get(attribute).map(type_of);
+        found.is_none()
+    })?;
+    Ok(found.or((looked_at.records == 0).then_some(ColumnType::Binary)))
 }
 
 /// The columns where none are asked for: key and value, the group where there are several, and the
@@ -116,11 +147,11 @@ fn type_of(value: &Value) -> ColumnType {
 }
 
 /// Refuses a record that has what no column is of, where none were asked for.
-pub(super) fn check_known(head: &RecordHead, columns: &[TableColumn]) -> Result<()> {
-    let has = |content: &ColumnContent| columns.iter().any(|column| column.content == *content);
+pub(super) fn check_known(head: &RecordHead, known: &[ColumnContent]) -> Result<()> {
+    let has = |content: &ColumnContent| known.contains(content);
     let refused = |what: String| {
         Error::Invalid(format!(
-            "{} {what}, and none of the first records has one: name the columns that are wanted",
+            "{} {what}, and none of the first records has one: name the columns that are wanted (columns=)",
             head.key
         ))
     };
@@ -184,6 +215,7 @@ mod tests {
         let columns = of_records(&draft(&[Value::U64(1)]), false).unwrap();
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["id", "value", "a"]);
+        let columns: Vec<ColumnContent> = columns.into_iter().map(|column| column.content).collect();
         let mut head = draft(&[Value::U64(2)]).heads.remove(0);
         check_known(&head, &columns).unwrap();
         head.attributes.set(Name::Text("b".into()), Value::U64(1));

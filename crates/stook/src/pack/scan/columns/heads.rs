@@ -7,9 +7,9 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::read::record::RecordHead;
 use crate::pack::scan::entries::{AfterKey, Entries};
-use crate::pack::scan::filter::RecordFilter;
+use crate::pack::scan::filter::FilterWalk;
 use crate::pack::scan::split::Split;
-use crate::pack::scan::{OnDamage, ScanOptions};
+use crate::pack::scan::{OnDamage, ScanOptions, Stop};
 use crate::pack::state::open::{KeyEntry, Pack, is_in_groups};
 use crate::pack::state::segment::Segment;
 
@@ -41,11 +41,15 @@ impl HeadWalk {
         Self { options, split, needs_heads, after: None, damages: Damages::default() }
     }
 
+    pub(super) fn stop(&self) -> Stop {
+        self.options.stop
+    }
+
     /// Takes records until the batch is full; whether there may be more.
     pub(super) fn fill(
         &mut self,
         pack: &Pack,
-        filter: &RecordFilter,
+        filter: &mut FilterWalk,
         draft: &mut TableDraft,
     ) -> Result<bool> {
         while !draft.is_full() {
@@ -110,7 +114,7 @@ impl HeadWalk {
     fn take(
         &mut self,
         pack: &Pack,
-        filter: &RecordFilter,
+        filter: &mut FilterWalk,
         entries: Vec<KeyEntry>,
         draft: &mut TableDraft,
     ) -> Result<()> {

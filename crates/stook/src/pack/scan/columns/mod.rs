@@ -10,10 +10,12 @@ mod choose;
 mod draft;
 mod heads;
 mod reader;
+mod survey;
 mod walked;
 
 pub use cells::{ColumnCells, ColumnData};
 pub use reader::{TableBatch, TableRows, TableSource};
+pub(super) use survey::each_head;
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{
@@ -157,6 +159,25 @@ impl WantedColumn {
         }
     }
 
+    /// The attribute that a condition on this name is on: that of the column with this name.
+    ///
+    /// # Errors
+    /// As [`named`](Self::named), and for what is of a record itself, with what to use instead.
+    pub fn attribute_named(name: &str) -> Result<Name> {
+        let instead = match Self::named(name, None)?.content {
+            ColumnContent::Attribute(attribute) => return Ok(attribute),
+            ColumnContent::Key | ColumnContent::Id => "records are chosen by key with prefix, start and end",
+            ColumnContent::Group => "records are chosen by group with group",
+            ColumnContent::Value | ColumnContent::Size | ColumnContent::Sequence | ColumnContent::Put => {
+                "take it as a column of a table, and filter that"
+            }
+        };
+        Err(Error::Invalid(format!(
+            "a condition is on an attribute, and {name} is none: {instead}; an attribute that is called so is \
+             {ATTRIBUTE}{name}"
+        )))
+    }
+
     /// The attribute that it is of; `None` for what is of a record itself.
     pub fn attribute(&self) -> Option<&Name> {
         match &self.content {
@@ -185,7 +206,7 @@ impl TableColumn {
 }
 
 /// What the column of an attribute is called: [`attribute_of`] finds it by that.
-fn name_of_attribute(attribute: &Name) -> String {
+pub(super) fn name_of_attribute(attribute: &Name) -> String {
     if let Some((name, _)) = TIMES.iter().find(|(_, id)| Name::Id(*id) == *attribute) {
         return (*name).to_owned();
     }
@@ -248,6 +269,20 @@ mod tests {
         assert_eq!(WantedColumn::named("key", None).unwrap().content, ColumnContent::Key);
         assert_eq!(name_of_attribute(&Name::Text("key".into())), "attributes.key");
         assert_eq!(name_of_attribute(&Name::Id(MTIME_NS)), "mtime");
+    }
+
+    #[test]
+    fn conditions_are_on_what_columns_of_attributes_are_called() {
+        let named = |name| WantedColumn::attribute_named(name);
+        assert_eq!(named("mtime").unwrap(), Name::Id(MTIME_NS));
+        assert_eq!(named("mtime_ns").unwrap(), Name::Id(MTIME_NS));
+        assert_eq!(named("attributes.key").unwrap(), Name::Text("key".into()));
+        assert_eq!(named("label").unwrap(), named("attributes.label").unwrap());
+        for (own, ..) in &OWN {
+            let refused = named(own).unwrap_err().to_string();
+            assert!(refused.ends_with(&format!("attributes.{own}")), "{refused}");
+        }
+        assert!(named("").is_err());
     }
 
     #[test]

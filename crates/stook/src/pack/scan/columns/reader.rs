@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cells::{ColumnData, ColumnFilling, check_text};
-use super::choose::{check_known, of_records, of_wanted};
+use super::choose::{check_known, of_records, of_wanted, type_elsewhere};
 use super::draft::TableDraft;
 use super::heads::HeadWalk;
 use super::walked::fill_from;
@@ -15,9 +15,9 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{FileKind, KIND, Name, Value};
 use crate::pack::key::KeyValue;
 use crate::pack::read::record::RecordHead;
-use crate::pack::scan::filter::RecordFilter;
+use crate::pack::scan::filter::{FilterWalk, RecordFilter};
 use crate::pack::scan::split::Split;
-use crate::pack::scan::{Scan, ScanOptions};
+use crate::pack::scan::{Scan, ScanOptions, Stop};
 use crate::pack::state::open::Pack;
 
 /// Records as columns, all of the same length.
@@ -58,9 +58,13 @@ impl TableSource<'_, '_> {
 /// Batches of records of one source, which is given whenever it reads.
 #[derive(Debug)]
 pub struct TableRows {
-    filter: RecordFilter,
+    filter: FilterWalk,
     /// `None` where those are meant that the records have.
     wanted: Option<Vec<WantedColumn>>,
+    /// What records may have, where they may not have anything else.
+    known: Option<Vec<ColumnContent>>,
+    /// Whether it is one of several parts, which says nothing of the whole.
+    is_part: bool,
     /// Columns of bytes that are to be text.
     texts: Vec<String>,
     /// Records of the scan to skip, where a cursor points into a batch.
@@ -80,12 +84,16 @@ impl TableRows {
     /// Those of a scan that begins now that are meant, without the first `to_skip` records.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for no column, and one that is there twice.
+    /// [`Error::Invalid`] for no column, and one that is there twice; those of
+    /// [`RecordFilter::check`].
     pub fn of_scan(filter: RecordFilter, wanted: Option<Vec<WantedColumn>>, to_skip: u64) -> Result<Self> {
         check_wanted(wanted.as_deref())?;
+        filter.check()?;
         Ok(Self {
-            filter,
+            filter: FilterWalk::new(filter),
             wanted,
+            known: None,
+            is_part: false,
             texts: Vec::new(),
             to_skip,
             heads: None,
@@ -116,6 +124,14 @@ impl TableRows {
         Ok(Self { heads, ..Self::of_scan(filter, Some(wanted), 0)? })
     }
 
+    /// Takes it as one of several parts of a table: columns were chosen for all of them, and
+    /// whether conditions are met by any record was found out. With `known` columns a record that
+    /// has what none of them is of is an error, as where none are asked for.
+    pub fn take_as_part(&mut self, known: Option<Vec<WantedColumn>>) {
+        self.is_part = true;
+        self.known = known.map(|known| known.into_iter().map(|column| column.content).collect());
+    }
+
     /// Makes text of columns of bytes with these names, before anything is read.
     pub fn take_as_text(&mut self, names: Vec<String>) {
         self.texts = names;
@@ -125,7 +141,7 @@ impl TableRows {
     ///
     /// # Errors
     /// What reading it meets, where it has no record; [`Error::Invalid`] for a column whose type is
-    /// not known.
+    /// not known, and, where no record is meant, for a condition that none of the pack can meet.
     pub fn columns(&mut self, source: &mut TableSource<'_, '_>) -> Result<Arc<[TableColumn]>> {
         if let Some(columns) = &self.columns {
             return Ok(columns.clone());
@@ -141,9 +157,15 @@ impl TableRows {
         let draft = self.draft.as_ref().unwrap_or(&empty);
         let has_groups = source.pack().groups().iter().any(|group| !group.is_empty());
         let mut columns = match &self.wanted {
-            Some(wanted) => of_wanted(wanted, draft)?,
+            Some(wanted) => {
+                let (pack, stop) = (source.pack(), self.stop(source));
+                of_wanted(wanted, draft, &mut |attribute| type_elsewhere(attribute, pack, stop))?
+            }
             None => of_records(draft, has_groups)?,
         };
+        if self.wanted.is_none() {
+            self.known = Some(columns.iter().map(|column| column.content.clone()).collect());
+        }
         for column in &mut columns {
             if column.cells == ColumnType::Binary && self.texts.contains(&column.name) {
                 column.cells = ColumnType::Text;
@@ -158,7 +180,8 @@ impl TableRows {
     ///
     /// # Errors
     /// As [`Scan::next`], after the records before it; [`Error::Invalid`] for a record that has
-    /// what does not fit into its column, or what no column is of.
+    /// what does not fit into its column, or what no column is of; after the last, for a condition
+    /// that no record of the pack can meet.
     pub fn next(&mut self, source: &mut TableSource<'_, '_>) -> Result<Option<TableBatch>> {
         let columns = self.columns(source)?;
         loop {
@@ -194,12 +217,20 @@ impl TableRows {
         let mut draft = TableDraft::default();
         while draft.heads.is_empty() && !self.ended && self.error.is_none() {
             let filled = match (&mut *source, &mut self.heads) {
-                (TableSource::Scan(scan), _) => fill_from(scan, &self.filter, &mut self.to_skip, &mut draft),
-                (TableSource::Index(pack), Some(heads)) => heads.fill(pack, &self.filter, &mut draft),
+                (TableSource::Scan(scan), _) => {
+                    fill_from(scan, &mut self.filter, &mut self.to_skip, &mut draft)
+                }
+                (TableSource::Index(pack), Some(heads)) => heads.fill(pack, &mut self.filter, &mut draft),
                 (TableSource::Index(_), None) => Ok(false),
             };
             match filled {
-                Ok(more) => self.ended = !more,
+                Ok(true) => {}
+                Ok(false) => {
+                    self.ended = true;
+                    if !self.is_part {
+                        self.error = self.filter.check_met(source.pack(), self.stop(source)).err();
+                    }
+                }
                 Err(error) => self.error = Some(error),
             }
         }
@@ -212,10 +243,19 @@ impl TableRows {
         draft
     }
 
+    /// Whom to ask whether to stop.
+    fn stop(&self, source: &TableSource<'_, '_>) -> Stop {
+        match (source, &self.heads) {
+            (TableSource::Scan(scan), _) => scan.filter.stop,
+            (_, Some(heads)) => heads.stop(),
+            _ => Stop::default(),
+        }
+    }
+
     fn batch_of(&self, draft: TableDraft, columns: &[TableColumn], pack: &Pack) -> Result<TableBatch> {
         let TableDraft { heads, mut values, .. } = draft;
-        if self.wanted.is_none() {
-            heads.iter().try_for_each(|head| check_known(head, columns))?;
+        if let Some(known) = &self.known {
+            heads.iter().try_for_each(|head| check_known(head, known))?;
         }
         let mut made = Vec::with_capacity(columns.len());
         for column in columns {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::draft::TableDraft;
 use crate::pack::error::{Error, Result};
 use crate::pack::read::record::RecordHead;
-use crate::pack::scan::filter::{RecordFilter, decoded};
+use crate::pack::scan::filter::{FilterWalk, decoded};
 use crate::pack::scan::{OnDamage, Scan};
 
 /// The most records that are read for one batch: some may not be meant.
@@ -15,7 +15,7 @@ const LOOKED_AT_MAX: usize = 16_384;
 /// Takes records until the batch is full; whether there may be more.
 pub(super) fn fill_from(
     scan: &mut Scan<'_>,
-    filter: &RecordFilter,
+    filter: &mut FilterWalk,
     to_skip: &mut u64,
     draft: &mut TableDraft,
 ) -> Result<bool> {
