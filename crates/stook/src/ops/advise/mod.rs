@@ -575,7 +575,9 @@ mod tests {
         let by_files = (0..30).map(|number| one(&number.to_string())).collect();
         let drawn = Drawn { by_files, by_bytes: vec![one("0"), one("1")] };
         let (first, second) = (drawn.alone(0), drawn.alone(1));
-        assert!(first.iter().filter(|one| one.len() > 0).all(|one| !second.contains(one)));
+        assert!(first.iter().take(ALONE_PER_ROUND).all(|one| !second[..ALONE_PER_ROUND].contains(one)));
+        // Those that were drawn by bytes were taken by files in this round.
+        assert!(first[ALONE_PER_ROUND..].iter().all(|one| one.len() == 0));
         let all: Vec<PathBuf> = drawn.all().iter().flat_map(Cluster::files).map(|(path, _)| path).collect();
         assert_eq!((all.len(), all.iter().collect::<HashSet<_>>().len()), (30, 30));
         assert!(picked(&[], 3, 5, 0).next().is_none());

@@ -16,6 +16,8 @@ use crate::report::stats::{Interval, median, median_interval, quantile};
 pub const CLASSES: usize = 65;
 /// From this class on (64 KiB) the time of a file is taken to grow with its length.
 const LONG_CLASS: usize = 17;
+/// Files of this length and more are read for much longer than they are opened.
+const LONG_BYTES: f64 = 1e6;
 /// Fewer files of a class say little about its mean.
 const CLASS_FILES_MIN: usize = 3;
 /// How often clusters are drawn again.
@@ -139,8 +141,10 @@ pub struct FileLine {
 
 impl FileLine {
     /// Fits a line that falls nowhere to what files took, so that relative differences of the means
-    /// of classes are least. `None` without a file.
-    pub fn fit(costs: &[FileCost]) -> Option<Self> {
+    /// of classes are least. Where their lengths differ too little for that, a byte takes what the
+    /// device takes for it (`device_byte_s`, 0 where that is not known), and of long files all that
+    /// they take. `None` without a file.
+    pub fn fit(costs: &[FileCost], device_byte_s: f64) -> Option<Self> {
         let means = class_means(costs);
         let (files, bytes, seconds) = totals(costs);
         if files == 0.0 || seconds <= 0.0 {
@@ -157,8 +161,12 @@ impl FileLine {
                 weight: mean.files.min(100.0).sqrt() / mean.seconds,
             })
             .collect();
-        let of_files = Self { file_s: seconds / files, byte_s: 0.0 };
         let of_bytes = Self { file_s: 0.0, byte_s: seconds / bytes.max(1.0) };
+        let byte_s = device_byte_s.min(of_bytes.byte_s);
+        let of_files = match bytes / files {
+            long if long >= LONG_BYTES => of_bytes,
+            mean => Self { file_s: seconds / files - mean * byte_s, byte_s },
+        };
         Some(match LinearFit::of(&points) {
             Ok(fit) => match fit.coefficients {
                 [file_s, byte_s] if file_s >= 0.0 && byte_s >= 0.0 => Self { file_s, byte_s },
@@ -255,7 +263,7 @@ fn total(classes: &LengthClasses, costs: &[FileCost]) -> Option<f64> {
         bytes: f64,
         seconds: f64,
     }
-    let line = FileLine::fit(costs)?;
+    let line = FileLine::fit(costs, 0.0)?;
     let mut read = vec![Read::default(); CLASSES];
     for cost in costs {
         if let Some(read) = read.get_mut(class_of(cost.len)) {
@@ -298,7 +306,7 @@ pub fn together(
     seen: &[TogetherCost],
     least_s: f64,
 ) -> Option<Predicted> {
-    let line = FileLine::fit(costs)?;
+    let line = FileLine::fit(costs, 0.0)?;
     let means = class_means(costs);
     let of_file = |len: u64| {
         let mean = means.get(class_of(len)).copied().flatten();
@@ -359,16 +367,28 @@ mod tests {
         let costs: Vec<FileCost> = (0..200)
             .map(|at| cost(at / 20, 500 + 977 * at as u64, 1e-4 + 2e-9 * (500 + 977 * at) as f64))
             .collect();
-        let line = FileLine::fit(&costs).unwrap();
+        let line = FileLine::fit(&costs, 0.0).unwrap();
         assert!(
             (line.file_s / 1e-4 - 1.0).abs() < 0.02 && (line.byte_s / 2e-9 - 1.0).abs() < 0.02,
             "{line:?}"
         );
         // Longer ones took less: no byte gives time back.
         let odd: Vec<FileCost> = (1..50).map(|at| cost(0, at * 10_000, 1.0 / at as f64)).collect();
-        let line = FileLine::fit(&odd).unwrap();
+        let line = FileLine::fit(&odd, 0.0).unwrap();
         assert!(line.file_s >= 0.0 && line.byte_s >= 0.0, "{line:?}");
-        assert_eq!(FileLine::fit(&[]), None);
+        assert_eq!(FileLine::fit(&[], 0.0), None);
+    }
+
+    #[test]
+    fn of_files_of_one_length_the_device_says_what_their_bytes_take() {
+        let costs: Vec<FileCost> = (0..40).map(|at| cost(at / 10, 20_000, 1e-3)).collect();
+        let line = FileLine::fit(&costs, 1e-9).unwrap();
+        assert!((line.file_s - 0.98e-3).abs() < 1e-9 && line.byte_s == 1e-9, "{line:?}");
+        // A device that takes longer than files of it did is none that they lie on.
+        let line = FileLine::fit(&costs, 1.0).unwrap();
+        assert!(line.file_s >= 0.0, "{line:?}");
+        let long: Vec<FileCost> = (0..4).map(|at| cost(at, 300 << 20, 0.3)).collect();
+        assert_eq!(FileLine::fit(&long, 1e-10).unwrap().file_s, 0.0);
     }
 
     #[test]

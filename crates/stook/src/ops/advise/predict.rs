@@ -148,9 +148,9 @@ impl Prediction {
     pub fn of(sampled: &Sampled) -> Option<Self> {
         let Sampled { classes, alone: costs, loads, .. } = sampled;
         let (files, bytes) = (classes.files(), classes.bytes());
-        let file = FileLine::fit(costs)?;
-        let one = alone(classes, costs)?;
         let device = sampled.device_bytes_per_s();
+        let file = FileLine::fit(costs, device.map_or(0.0, f64::recip))?;
+        let one = alone(classes, costs)?;
         let least_s = device.map_or(0.0, |device| bytes / device);
         let mut ways = Ways { all: Vec::new(), one, bytes };
         ways.add(WayKind::Files, None, one, Basis::Sampled);

@@ -160,7 +160,7 @@ proptest! {
         let found = alone(&classes, &costs).unwrap();
         prop_assert!((found.value / truth - 1.0).abs() < 0.1, "{name}: {found:?} instead of {truth}");
         prop_assert!(found.low <= found.value && found.value <= found.high);
-        let line = FileLine::fit(&costs).unwrap();
+        let line = FileLine::fit(&costs, 0.0).unwrap();
         let fixed = file_s(&device, requests, 0.0);
         prop_assert!((line.file_s / fixed - 1.0).abs() < 0.1, "{name}: {line:?} instead of {fixed}");
     }
