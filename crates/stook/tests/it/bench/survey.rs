@@ -59,10 +59,12 @@ fn cell(run: &Run, depth: u64) -> Cell {
 
 /// The cells of a survey, on a simulated device.
 fn cells(device: &Device, time_s: f64) -> SurveyCells {
-    let reads =
-        |depth: u64, block: f64| cell(&device.run(Workload::reads(depth as usize, block, time_s)), depth);
+    let windows = |workload: Workload| Workload { window_s: time_s / 20.0, ..workload };
+    let reads = |depth: u64, block: f64| {
+        cell(&device.run(windows(Workload::reads(depth as usize, block, time_s))), depth)
+    };
     let mixed = |read_share: f64| {
-        let workload = Workload { read_share, ..Workload::reads(8, 16384.0, time_s) };
+        let workload = windows(Workload { read_share, ..Workload::reads(8, 16384.0, time_s) });
         cell(&device.run(workload), 8)
     };
     SurveyCells {
