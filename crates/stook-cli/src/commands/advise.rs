@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use stook::ops::advise::{AdviceReport, AdviseError, AdviseOptions, advise, lines};
+use stook::ops::advise::{AdviceReport, AdviseError, AdviseOptions, advise, lines, page};
 use stook::report::json::Document;
 use stook::report::units;
 
@@ -25,6 +25,7 @@ Examples:
   stook advise ~/photos
   sudo stook advise /data/train --confirm      one measured pair beside the prediction
   stook advise train.tar.gz                    whether an index, a pack or nothing helps
+  stook advise /data/train --html advice.html
   stook advise /data/train --json > advice.json";
 
 /// What `stook advise` takes.
@@ -47,6 +48,9 @@ pub struct Args {
     /// How often everything is measured, in rounds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Write the advice into a page, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Leave the caches of the system alone: then nothing is cold, and nothing is predicted
     #[arg(long)]
     keep_caches: bool,
@@ -94,6 +98,9 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
                 failures += 1;
             }
         }
+    }
+    if let Some(path) = args.html.as_deref().filter(|_| !advice.is_empty()) {
+        stook_study::sample::publish(path, page(&advice)?.render().as_bytes())?;
     }
     let mut output = context.output();
     if context.json() {

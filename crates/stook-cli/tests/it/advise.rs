@@ -50,6 +50,10 @@ fn a_warm_tree_is_called_warm_and_nothing_is_guessed() {
     assert_eq!((code, &advice["state"], &advice["prediction"]), (0, &"warm".into(), &Value::Null));
     assert_eq!((&advice["facts"]["names"], &advice["facts"]["specials"]), (&81.into(), &1.into()));
     assert_eq!(names(place.path()), ["tree"], "nothing is left");
+    let (code, ..) = run(&["--html", "page.html"]);
+    let page = fs::read_to_string(place.path().join("page.html")).unwrap();
+    assert!(code == 0 && page.contains("nothing is predicted") && page.contains("shorter than"));
+    assert_eq!(names(place.path()), ["page.html", "tree"]);
 }
 
 #[test]

@@ -97,7 +97,8 @@ const BESIDE: [(&str, &str); 25] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 39] = [
+const TEXTS: [&str; 40] = [
+    "--html",
     "--token",
     "--token-file",
     "--accept",

@@ -19,6 +19,7 @@ from ._errors import (
     RemotePermissionError, ShortReadError, SourceChangedError, StoppedError, UnsupportedError,
 )
 from . import stitch
+from ._advice import Advice, advise
 from ._file import File, LocalFile, open
 from ._loader import Loader, loader
 from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
@@ -45,7 +46,7 @@ from ._views import ItemsView, KeysView, ValuesView
 from ._virtual import Shards, VirtualFile
 
 __all__ = [
-    "Access", "AddressError", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
+    "Access", "AddressError", "advise", "Advice", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
     "BenchResult", "Buffer", "Cell", "check", "CheckReport", "ClosedError", "CompactReport",
     "copy", "CopyDestination", "CopyDurability", "CopyItem", "CopyReport",
     "DamagedError", "DamageWarning", "DecodeError", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",

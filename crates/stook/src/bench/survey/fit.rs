@@ -41,11 +41,20 @@ pub struct Found {
 /// Fits the cells. What does not fit is left out, with the reason in the notes.
 pub fn fit(cells: &SurveyCells, p99_target_s: f64) -> Found {
     let mut found = Found::default();
-    found.block(&cells.blocks);
-    found.depth(&cells.depths, p99_target_s);
-    found.long(&cells.long);
-    found.mix(&cells.mixes);
+    found.block(&complete(&cells.blocks));
+    found.depth(&complete(&cells.depths), p99_target_s);
+    found.long(&complete(&cells.long));
+    found.mix(&complete(&cells.mixes));
     found
+}
+
+/// Cells in which anything was completed: others have no rate and no latency.
+fn complete(cells: &[Cell]) -> Vec<Cell> {
+    let is_complete = |cell: &&Cell| {
+        let figures = [cell.rate_per_s.value, cell.latency_mean_s, cell.bandwidth_bytes_per_s];
+        figures.iter().all(|figure| figure.is_finite() && *figure > 0.0)
+    };
+    cells.iter().filter(is_complete).cloned().collect()
 }
 
 /// The least number of readers that gives 95% of the most files a second.

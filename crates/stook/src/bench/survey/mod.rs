@@ -168,7 +168,7 @@ fn taken(result: &BenchResult, directory: &Path, seconds: f64) -> Taken {
         time: result.time.clone(),
         stook,
         kernel,
-        path: directory.display().to_string(),
+        path: std::path::absolute(directory).unwrap_or_else(|_| directory.into()).display().to_string(),
         file_system,
         device,
         model: device_model,

@@ -12,6 +12,7 @@ mod cluster;
 mod confirm;
 mod measure;
 pub mod model;
+mod page;
 pub mod predict;
 mod sample_pack;
 mod scan;
@@ -29,6 +30,7 @@ use self::cluster::{Bounds, Cluster};
 pub use self::confirm::Confirmed;
 use self::measure::{Coldness, Lying, ReadBounds, read_alone, read_together};
 use self::model::TogetherCost;
+pub use self::page::page;
 use self::predict::{Action, Loads, Prediction, Sampled};
 use self::sample_pack::SamplePack;
 pub use self::scan::{Scan, scan};
@@ -44,7 +46,7 @@ const CLUSTER: Bounds = Bounds { files: 128, bytes: 32 << 20 };
 /// A tree of no more than that is read as a whole.
 const WHOLE: Bounds = Bounds { files: 3000, bytes: 256 << 20 };
 /// Clusters that one reader reads in a round, drawn by files; and long files, drawn by bytes.
-const ALONE_PER_ROUND: usize = 3;
+const ALONE_PER_ROUND: usize = 6;
 const LONG_PER_ROUND: usize = 3;
 /// Clusters that several readers share in a round.
 const TOGETHER_PER_ROUND: usize = 8;
@@ -358,8 +360,18 @@ impl Looking<'_> {
             return Ok(None);
         }
         let clusters = drawn.all();
-        let pack = SamplePack::make(&work, self.path, &clusters, bytes, self.stopping)?;
-        Ok((pack.records > 0).then_some(pack))
+        match SamplePack::make(&work, self.path, &clusters, bytes, self.stopping) {
+            Ok(pack) => Ok((pack.records > 0).then_some(pack)),
+            Err(AdviseError::Interrupted) => Err(AdviseError::Interrupted),
+            // Where nothing can be written all else can still be said.
+            Err(error) => {
+                let why = crate::error::chain(&error);
+                notes.push(format!(
+                    "no pack of a sample was made: {why}; --work names another directory of the same file system"
+                ));
+                Ok(None)
+            }
+        }
     }
 
     /// Everything once in each round, so that what changes with time meets all of it.
@@ -572,14 +584,14 @@ mod tests {
         }
         let one =
             |name: &str| Cluster::from(tree.path(), &tree.path().join(name), Bounds { files: 1, bytes: 1 });
-        let by_files = (0..30).map(|number| one(&number.to_string())).collect();
+        let by_files = (0..40).map(|number| one(&number.to_string())).collect();
         let drawn = Drawn { by_files, by_bytes: vec![one("0"), one("1")] };
         let (first, second) = (drawn.alone(0), drawn.alone(1));
         assert!(first.iter().take(ALONE_PER_ROUND).all(|one| !second[..ALONE_PER_ROUND].contains(one)));
         // Those that were drawn by bytes were taken by files in this round.
         assert!(first[ALONE_PER_ROUND..].iter().all(|one| one.len() == 0));
         let all: Vec<PathBuf> = drawn.all().iter().flat_map(Cluster::files).map(|(path, _)| path).collect();
-        assert_eq!((all.len(), all.iter().collect::<HashSet<_>>().len()), (30, 30));
+        assert_eq!((all.len(), all.iter().collect::<HashSet<_>>().len()), (40, 40));
         assert!(picked(&[], 3, 5, 0).next().is_none());
     }
 }

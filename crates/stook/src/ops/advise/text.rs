@@ -149,23 +149,42 @@ fn of_prediction(prediction: &Prediction, advice: &TreeAdvice, lines: &mut Vec<S
             units::bytes_decimal(making.bytes as u64),
         ));
     }
-    lines.push(match (prediction.action, &advice.command) {
+    lines.push(advised(advice));
+}
+
+/// What to do, in a sentence.
+pub(super) fn advised(advice: &TreeAdvice) -> String {
+    let Some(prediction) = &advice.prediction else {
+        return "nothing is advised, as nothing could be read cold".to_owned();
+    };
+    match (prediction.action, &advice.command) {
         (Action::Pack, Some(command)) => format!("Run: {command}"),
         (Action::Readers, Some(command)) => format!("Run with several readers: {command}"),
         (Action::Readers, None) => "Read it by several readers".to_owned(),
+        _ if prediction.way(WayKind::Pack).is_none() => {
+            "Nothing is advised: how long a pack takes is not known".to_owned()
+        }
         _ => "Nothing would be much faster: leave it as it is".to_owned(),
-    });
+    }
+}
+
+/// What a way is called.
+pub(super) fn name_of(way: &Way) -> String {
+    match (way.way, way.readers) {
+        (WayKind::Files, _) => "one reader".to_owned(),
+        (WayKind::Readers, Some(readers)) => format!("{readers} readers"),
+        (WayKind::Readers, None) => "several readers".to_owned(),
+        (WayKind::Stitched, _) => "stitched, not copied".to_owned(),
+        (WayKind::Merged, _) => "copied into one file".to_owned(),
+        (WayKind::Pack, _) => "as a pack".to_owned(),
+        (WayKind::MountedPack, _) => "as a pack, mounted".to_owned(),
+    }
 }
 
 fn of_way(way: &Way) -> String {
-    let what = match (way.way, way.readers) {
-        (WayKind::Files, _) => "Reading all of it, cold, one reader".to_owned(),
-        (WayKind::Readers, Some(readers)) => format!("  {readers} readers"),
-        (WayKind::Readers, None) => "  several readers".to_owned(),
-        (WayKind::Stitched, _) => "  stitched, not copied".to_owned(),
-        (WayKind::Merged, _) => "  copied into one file".to_owned(),
-        (WayKind::Pack, _) => "  as a pack".to_owned(),
-        (WayKind::MountedPack, _) => "  as a pack, mounted".to_owned(),
+    let what = match way.way {
+        WayKind::Files => format!("Reading all of it, cold, {}", name_of(way)),
+        _ => format!("  {}", name_of(way)),
     };
     let basis = match way.basis {
         Basis::Sampled => "",
