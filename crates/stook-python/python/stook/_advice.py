@@ -1,4 +1,4 @@
-"""Advice by the command-line tool: what is slow about a tree or an archive, why, and what to run."""
+"""Advice by the command-line tool: what is slow about a tree or an archive, and what to run."""
 
 import html
 import os

@@ -172,8 +172,8 @@ impl Profiles {
         let mut text =
             serde_json::to_vec_pretty(&kept).map_err(|error| refused(&format!("it is no JSON: {error}")))?;
         text.push(b'\n');
-        // What is no number is `null` in JSON, which no figure is: nothing is kept that could not be
-        // read.
+        // What is no number is `null` in JSON, which no figure is: nothing is kept that could not
+        // be read.
         parse(&text, Some(key)).map_err(|why| refused(&why))?;
         let name = name_of(key);
         let path = directory.join(&name);

@@ -23,7 +23,7 @@ const READERS: [u64; 7] = [1, 2, 4, 8, 16, 32, 128];
 const ROUNDS: usize = 3;
 
 /// What came of it.
-pub(super) enum Outcome {
+pub(super) enum FilesOutcome {
     Measured(SmallFiles),
     /// The reason why nothing was measured.
     Not(String),
@@ -31,30 +31,34 @@ pub(super) enum Outcome {
 }
 
 /// Makes them, reads them cold in rounds, and removes them.
-pub(super) fn measure(survey: &DeviceSurvey, directory: &Path, observer: &dyn Observer) -> Result<Outcome> {
+pub(super) fn measure(
+    survey: &DeviceSurvey,
+    directory: &Path,
+    observer: &dyn Observer,
+) -> Result<FilesOutcome> {
     if survey.files == 0 {
-        return Ok(Outcome::Not("small files: none were asked for".into()));
+        return Ok(FilesOutcome::Not("small files: none were asked for".into()));
     }
     if !survey.may_drop_caches {
-        return Ok(Outcome::Not(
+        return Ok(FilesOutcome::Not(
             "small files: caches were to be left alone, so none could be read cold".into(),
         ));
     }
     // Before anything is made for it.
     if let Err(error) = drop_system_caches() {
         let why = crate::error::chain(&error);
-        return Ok(Outcome::Not(format!("small files were not read, as they would be warm: {why}")));
+        return Ok(FilesOutcome::Not(format!("small files were not read, as they would be warm: {why}")));
     }
     let tree = OwnTree::make(directory)?;
     if !tree.fill(survey.files, observer)? {
-        return Ok(Outcome::Interrupted);
+        return Ok(FilesOutcome::Interrupted);
     }
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); READERS.len()];
     let mut lists = Vec::new();
     for _round in 0..ROUNDS {
         for (readers, rates) in READERS.iter().zip(&mut rates) {
             if observer.is_interrupted() {
-                return Ok(Outcome::Interrupted);
+                return Ok(FilesOutcome::Interrupted);
             }
             drop_system_caches()?;
             let begun = Instant::now();
@@ -73,9 +77,9 @@ pub(super) fn measure(survey: &DeviceSurvey, directory: &Path, observer: &dyn Ob
         Some(ReadersPoint { readers, files_per_s: of_rounds(rates, state)? })
     });
     let Some(list_s) = of_rounds(&lists, state) else {
-        return Ok(Outcome::Not("small files: nothing was measured".into()));
+        return Ok(FilesOutcome::Not("small files: nothing was measured".into()));
     };
-    Ok(Outcome::Measured(SmallFiles {
+    Ok(FilesOutcome::Measured(SmallFiles {
         files: survey.files,
         file_bytes: FILE_BYTES as u64,
         open_s: None,

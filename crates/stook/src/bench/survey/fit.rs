@@ -31,7 +31,7 @@ pub struct SurveyCells {
 
 /// What follows.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct SurveyFit {
     /// What others take their defaults from.
     pub measured: Measured,
     /// The evidence.
@@ -39,8 +39,8 @@ pub struct Found {
 }
 
 /// Fits the cells. What does not fit is left out, with the reason in the notes.
-pub fn fit(cells: &SurveyCells, p99_target_s: f64) -> Found {
-    let mut found = Found::default();
+pub fn fit(cells: &SurveyCells, p99_target_s: f64) -> SurveyFit {
+    let mut found = SurveyFit::default();
     found.block(&complete(&cells.blocks));
     found.depth(&complete(&cells.depths), p99_target_s);
     found.long(&complete(&cells.long));
@@ -64,7 +64,7 @@ pub fn readers_needed(points: &[ReadersPoint]) -> Option<u64> {
     enough.map(|point| point.readers).min().filter(|_| most > 0.0)
 }
 
-impl Found {
+impl SurveyFit {
     /// Adds what small files showed.
     pub fn add_files(&mut self, mut files: SmallFiles) {
         self.measured.opens = readers_needed(&files.readers).map(|readers| readers as usize);

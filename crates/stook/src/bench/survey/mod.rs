@@ -10,7 +10,7 @@ mod fit;
 use std::path::Path;
 use std::time::Instant;
 
-pub use self::fit::{Found, SurveyCells, fit, readers_needed};
+pub use self::fit::{SurveyCells, SurveyFit, fit, readers_needed};
 use super::environment::Environment;
 use super::error::Result;
 use super::model::Cell;
@@ -126,12 +126,12 @@ impl DeviceSurvey {
         let mut interrupted = result.interrupted;
         if !interrupted {
             match files::measure(self, directory, observer)? {
-                files::Outcome::Measured(files) => found.add_files(files),
-                files::Outcome::Not(why) => found.survey.notes.push(why),
-                files::Outcome::Interrupted => interrupted = true,
+                files::FilesOutcome::Measured(files) => found.add_files(files),
+                files::FilesOutcome::Not(why) => found.survey.notes.push(why),
+                files::FilesOutcome::Interrupted => interrupted = true,
             }
         }
-        let Found { measured, mut survey } = found;
+        let SurveyFit { measured, mut survey } = found;
         survey.taken = taken(&result, directory, begun.elapsed().as_secs_f64());
         Ok(Surveyed { measured, survey, interrupted })
     }

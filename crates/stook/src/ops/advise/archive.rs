@@ -71,7 +71,7 @@ pub(super) fn advise(
     let has_index = index_path(path).exists();
     // Without the index that may lie there: what it saves is what is asked.
     let options = || OpenOptions { sidecar: false, ..OpenOptions::default() };
-    // Pages of others' files stay where the system keeps them, and the time says that of this machine.
+    // Pages of others' files may stay in memory.
     File::open(path)?.drop_cached()?;
     let begun = Instant::now();
     let archive = Archive::open_with(path, options(), &mut |_| !is_interrupted())?;

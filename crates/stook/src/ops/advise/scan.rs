@@ -1,8 +1,7 @@
 //! [`Scan`]: what a tree consists of, in memory that does not grow with it.
 //!
 //! Of names only a bounded number is kept, drawn so that every file, or every byte, is as likely
-//! as any other (A. Vitter, *Random Sampling with a Reservoir*, 1985; P. Efraimidis and P. Spirakis,
-//! *Weighted Random Sampling with a Reservoir*, 2006).
+//! as any other (P. Efraimidis and P. Spirakis, *Weighted Random Sampling with a Reservoir*, 2006).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
