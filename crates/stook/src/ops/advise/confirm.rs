@@ -9,7 +9,7 @@ use super::measure::read_alone;
 use super::model::{FileCost, LengthClasses, Predicted, alone};
 use super::predict::Sampled;
 use super::sample_pack::SamplePack;
-use super::{AdviseError, Drawn, READ, Stopping};
+use super::{AdviseError, Drawn, Stopping};
 use crate::engine::drop_system_caches;
 
 /// What was measured, and what was predicted of that.
@@ -51,7 +51,7 @@ pub(super) fn measure(
     let half = drawn.by_files.len().div_ceil(2);
     let clusters: Vec<Cluster> = drawn.by_files.iter().take(half).cloned().collect();
     for cluster in &clusters {
-        costs.extend(read_alone(cluster, 0, READ, stopping, &mut missed));
+        costs.extend(read_alone(cluster, 0, drawn.bounds(), stopping, &mut missed));
     }
     let load = pack.load()?;
     if stopping() {

@@ -27,6 +27,27 @@ pub(super) struct ReadBounds {
     pub(super) file_bytes: u64,
     /// After this no further file of a cluster is begun.
     pub(super) cluster_s: f64,
+    /// Files that are read first and not counted, of a cluster that is twice as long: they pay for
+    /// blocks of inodes and directories that a reader of all of the tree has in memory by then.
+    pub(super) warm_up_files: usize,
+    /// And no more than until they have that many bytes.
+    pub(super) warm_up_bytes: u64,
+}
+
+impl ReadBounds {
+    /// Without what was read first.
+    fn counted(self, mut costs: Vec<FileCost>) -> Vec<FileCost> {
+        let mut bytes = 0;
+        let is_first = |cost: &&FileCost| {
+            bytes += cost.read_bytes;
+            bytes < self.warm_up_bytes
+        };
+        let first = costs.iter().take(self.warm_up_files).take_while(is_first).count();
+        if costs.len() >= 2 * first {
+            costs.drain(..first);
+        }
+        costs
+    }
 }
 
 /// Whether files are read from the device.
@@ -88,7 +109,7 @@ pub(super) fn read_alone(
         let share_s = list_s / part.entries.max(part.files.len()).max(1) as f64;
         for (name, len) in &part.files {
             if stopping() || begun.elapsed() > limit {
-                return costs;
+                return bounds.counted(costs);
             }
             let opened = Instant::now();
             match read(&part.directory.join(name), bounds.file_bytes, &mut buffer) {
@@ -100,7 +121,7 @@ pub(super) fn read_alone(
             }
         }
     }
-    costs
+    bounds.counted(costs)
 }
 
 /// How long listing a directory takes.
@@ -228,7 +249,8 @@ mod tests {
     use super::super::cluster::Bounds;
     use super::*;
 
-    const BOUNDS: ReadBounds = ReadBounds { file_bytes: 1000, cluster_s: 60.0 };
+    const BOUNDS: ReadBounds =
+        ReadBounds { file_bytes: 1000, cluster_s: 60.0, warm_up_files: 0, warm_up_bytes: 0 };
 
     fn filled() -> (tempfile::TempDir, Cluster) {
         let tree = tempfile::tempdir().unwrap();
@@ -268,6 +290,17 @@ mod tests {
         let mut lying = Lying::default();
         lying.add(&cluster);
         assert_eq!(lying.files, 17);
+    }
+
+    #[test]
+    fn what_is_read_first_is_not_counted_where_enough_follows() {
+        let cost = |_| FileCost { cluster: 0, len: 100, read_bytes: 100, seconds: 1.0 };
+        let costs = || (0..20).map(cost).collect::<Vec<FileCost>>();
+        let left = |warm_up_files, warm_up_bytes| {
+            ReadBounds { warm_up_files, warm_up_bytes, ..BOUNDS }.counted(costs()).len()
+        };
+        assert_eq!((left(0, 0), left(8, 1 << 20), left(8, 501)), (20, 12, 15));
+        assert_eq!(left(15, 1 << 20), 20, "too little would be left");
     }
 
     #[test]

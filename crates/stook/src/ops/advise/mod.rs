@@ -42,7 +42,7 @@ use crate::tree;
 pub type Stopping<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Files of a cluster, and bytes after which it ends.
-const CLUSTER: Bounds = Bounds { files: 128, bytes: 32 << 20 };
+const CLUSTER: Bounds = Bounds { files: 512, bytes: 32 << 20 };
 /// A tree of no more than that is read as a whole.
 const WHOLE: Bounds = Bounds { files: 3000, bytes: 256 << 20 };
 /// Clusters that one reader reads in a round, drawn by files; and long files, drawn by bytes.
@@ -50,8 +50,11 @@ const ALONE_PER_ROUND: usize = 6;
 const LONG_PER_ROUND: usize = 3;
 /// Clusters that several readers share in a round.
 const TOGETHER_PER_ROUND: usize = 8;
-/// How much is read of a file, and when a cluster ends.
-const READ: ReadBounds = ReadBounds { file_bytes: 32 << 20, cluster_s: 3.0 };
+/// Clusters of which the system is asked where they lie and what is in memory.
+const ASKED_MAX: usize = 16;
+/// How much is read of a file, when a cluster ends, and from where on it counts.
+const READ: ReadBounds =
+    ReadBounds { file_bytes: 32 << 20, cluster_s: 2.0, warm_up_files: 192, warm_up_bytes: 8 << 20 };
 
 /// Why there is no advice.
 #[derive(Debug, thiserror::Error)]
@@ -270,7 +273,7 @@ impl Looking<'_> {
         }
         let drawn = Drawn::of(self.path, &scan);
         let mut lying = Lying::default();
-        drawn.by_files.iter().for_each(|cluster| lying.add(cluster));
+        drawn.by_files.iter().take(ASKED_MAX).for_each(|cluster| lying.add(cluster));
         let mut notes = Vec::new();
         let coldness = Coldness::found(self.options.keep_caches);
         let pack = match coldness {
@@ -395,7 +398,7 @@ impl Looking<'_> {
             coldness.prepare()?;
             for cluster in drawn.alone(round) {
                 let number = facts.clusters;
-                let costs = read_alone(&cluster, number, READ, self.stopping, &mut facts.missed);
+                let costs = read_alone(&cluster, number, drawn.bounds(), self.stopping, &mut facts.missed);
                 facts.clusters += 1;
                 sampled.alone.extend(costs);
             }
@@ -496,6 +499,12 @@ impl Drawn {
             by_files: from(scan.drawn_by_files(), CLUSTER),
             by_bytes: from(scan.drawn_by_bytes(), Bounds { files: 1, ..CLUSTER }),
         }
+    }
+
+    /// How much of them is read. A whole tree begins where every reader of it does.
+    fn bounds(&self) -> ReadBounds {
+        let is_whole = self.by_bytes.is_empty();
+        if is_whole { ReadBounds { cluster_s: 30.0, warm_up_files: 0, ..READ } } else { READ }
     }
 
     /// What one reader reads in a round.
