@@ -4,6 +4,7 @@
 //! count. Raw results are written below `benchmarks/runs/`. Data made for a benchmark is removed at
 //! the end.
 
+mod advise;
 mod bench;
 mod builds;
 mod copy;
@@ -30,6 +31,8 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Predicted gains of packing six trees against measured ones
+    Advise(advise::Args),
     /// Two builds of `stook` against one another
     Builds(builds::Args),
     /// Packs against loose files, tar, SQLite, LMDB and redb
@@ -66,6 +69,7 @@ enum Command {
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Pack(args) => pack::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Builds(args) => builds::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Copy(args) => copy::run(&args),

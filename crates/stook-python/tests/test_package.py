@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any, get_args
 
@@ -101,6 +102,27 @@ def test_the_guide_runs_as_one_session() -> None:
     assert len(blocks) >= 8
     reported = run("-c", "\n".join(blocks))
     assert reported.returncode == 0, reported.stderr
+
+
+def test_advice_of_a_warm_tree_and_an_archive_guesses_nothing(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for number in range(20):
+        (tree / str(number)).write_bytes(bytes(number * 100))
+    advice = stook.advise(tree, keep_caches=True, options=["--rounds=1"])
+    assert (advice.kind, advice.action, advice.command) == ("tree", None, None)
+    assert advice.document["tree"]["facts"]["names"] == 20
+    assert advice.document["tree"]["state"] == "warm" and "<!doctype html>" in advice.page
+    assert "iframe" in advice._repr_html_()
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        archive.add(tree, "tree")
+    of_archive = stook.advise(tmp_path / "x.tar")
+    assert (of_archive.kind, of_archive.document["archive"]["files"]) == ("archive", 20)
+    assert of_archive.action in ("none", "index")
+    with pytest.raises(stook.MeasurementError, match="none"):
+        stook.advise(tmp_path / "none")
+    with pytest.raises(stook.InvalidError, match="'confirm': True or False"):
+        stook.advise(tree, confirm="yes")  # type: ignore[arg-type]
 
 
 def test_bench_gives_typed_cells(tmp_path: Path) -> None:

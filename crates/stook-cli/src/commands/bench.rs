@@ -2,6 +2,7 @@
 
 mod compare;
 mod models;
+mod profiles;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ Examples:
   stook bench big.bin --buffered                       an existing file, only read
   stook bench . --preset ssd --json > ssd.json
   stook bench . --rw write --block-size 1M --long-run 2m   past the write cache
+  stook bench . --save                                 keeps the profile of the device
+  stook bench --profiles
 
 In a directory it makes a test file full of data that has no name while it is
 measured: nothing remains, however the command ends. Lists are separated by
@@ -55,12 +58,34 @@ pub struct Args {
     #[command(subcommand)]
     action: Option<Action>,
     /// A directory, in which a test file is made, or an existing file
-    #[arg(required = true)]
+    #[arg(required_unless_present = "profiles")]
     path: Option<PathBuf>,
     #[command(flatten)]
     cell: CellArgs,
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
+}
+
+/// What is kept of a device.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Profile")]
+struct ProfileArgs {
+    /// Measure the device below a directory, in a minute or two, and keep its profile: reads and
+    /// packs take their defaults from it
+    #[arg(long, conflicts_with_all = [
+        "rw", "block_size", "depth", "batch", "read_share", "jobs", "buffered", "fsync_every", "size", "rate", "arrival",
+        "verify", "seed", "compressibility", "zipf", "preset", "job", "from_fio", "repeats", "long_run", "keep",
+        "overwrite_file", "fio_job", "csv",
+    ])]
+    save: bool,
+    /// With --save: leave the caches of the system alone, so that no small files are read cold
+    #[arg(long, requires = "save")]
+    keep_caches: bool,
+    /// List the profiles that were kept
+    #[arg(long, conflicts_with_all = ["path", "save", "time", "ramp", "file_size"])]
+    profiles: bool,
 }
 
 /// What else there is to do.
@@ -224,7 +249,13 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(Action::Compare(args)) = &args.action {
         return compare::run(args, context);
     }
+    if args.profile.profiles {
+        return profiles::list(context);
+    }
     let path = args.path.as_deref().ok_or_else(|| UsageError::new("expected a directory or a file"))?;
+    if args.profile.save {
+        return profiles::save(&args, path, context);
+    }
     check_target(path, &args.run)?;
     let bench = bench(&args).map_err(as_usage)?;
     bench.check().map_err(as_usage)?;

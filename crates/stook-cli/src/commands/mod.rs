@@ -4,6 +4,7 @@
 //! `after_help`) and `pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode>`, plus
 //! one variant and one line here. Its heading in `stook --help` is in [`crate::cli::HEADINGS`].
 
+pub mod advise;
 pub mod bench;
 pub mod cat;
 pub mod check;
@@ -35,6 +36,8 @@ use crate::context::Context;
 pub enum Command {
     /// Measures storage: reads and writes of a test file, with latencies
     Bench(bench::Args),
+    /// Says what is slow about trees and archives, why, and what to run
+    Advise(advise::Args),
     /// Measures again what a published study measured
     Study(study::Args),
     /// Packs trees of files; run again, adds only what is new or changed
@@ -85,6 +88,7 @@ pub enum Command {
 pub fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
         Command::Bench(args) => bench::run(args, context),
+        Command::Advise(args) => advise::run(args, context),
         Command::Study(args) => study::run(args, context),
         Command::Pack(args) => pack::run(args, context),
         Command::Unpack(args) => unpack::run(args, context),

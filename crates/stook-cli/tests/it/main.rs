@@ -1,6 +1,7 @@
 //! Runs the built `stook` and looks at what it prints and how it exits.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod advise;
 mod archive;
 mod archive_checksums;
 mod bench;

@@ -14,7 +14,8 @@ use super::packs::Place;
 use super::stook;
 
 /// A command line that runs, for each command that takes options.
-const RUNS: [(&str, &str); 35] = [
+const RUNS: [(&str, &str); 36] = [
+    ("advise", "advise tree --keep-caches --rounds 1"),
     ("bench", "bench . --file-size 256K --time 5ms --ramp 1ms"),
     ("bench compare", "bench compare results.json results.json"),
     (
@@ -96,7 +97,8 @@ const BESIDE: [(&str, &str); 25] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 39] = [
+const TEXTS: [&str; 40] = [
+    "--html",
     "--token",
     "--token-file",
     "--accept",
@@ -140,7 +142,9 @@ const TEXTS: [&str; 39] = [
 
 /// Valid values that look out of range, and why. `huge` means each large number that the option can
 /// parse.
-const MEANT: [(&str, &str, &str); 23] = [
+const MEANT: [(&str, &str, &str); 25] = [
+    ("advise --sample", "0", "no pack of a sample"),
+    ("advise --sample", "huge", "a bound, of which only what is needed is taken"),
     ("serve --port", "0", "any port that is free"),
     ("bench --ramp", "0", "nothing runs before it is measured"),
     ("bench --seed", "0", "any number is a seed"),

@@ -3,6 +3,7 @@
 //! manifest), so that no test has to skip itself.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot set up a test should fail on the spot")]
 
+mod advise;
 mod below;
 mod bench;
 mod bulk_copy;

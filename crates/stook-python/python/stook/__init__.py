@@ -21,6 +21,7 @@ from ._errors import (
     RemotePermissionError, ShortReadError, SourceChangedError, StoppedError, UnsupportedError,
 )
 from . import stitch
+from ._advice import Advice, advise
 from ._file import File, LocalFile, open
 from ._loader import Loader, loader
 from ._measure import BenchResult, Cell, Figures, MeasurementError, StudyResult, bench, study
@@ -47,7 +48,7 @@ from ._views import ItemsView, KeysView, ValuesView
 from ._virtual import Shards, VirtualFile
 
 __all__ = [
-    "Access", "AddressError", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
+    "Access", "AddressError", "advise", "Advice", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
     "BenchResult", "Buffer", "Cell", "check", "CheckReport", "ClosedError", "CompactReport",
     "copy", "CopyDestination", "CopyDurability", "CopyItem", "CopyReport",
     "DamagedError", "DamageWarning", "DecodeError", "DecodeWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",

@@ -32,6 +32,7 @@ mod random;
 mod result;
 mod run;
 mod session;
+pub mod survey;
 mod sweep;
 mod workload;
 

@@ -28,6 +28,7 @@ mod available;
 mod buffer;
 mod cache;
 mod calls;
+mod extents;
 mod faults;
 mod file;
 mod file_system;
@@ -54,6 +55,7 @@ pub use buffer::Buffer;
 
 pub use cache::{CacheResidency, drop_system_caches, touch_memory};
 pub(crate) use calls::wait_written;
+pub use extents::extents_of;
 pub use faults::{CallFault, CallFaults};
 pub use file::{Alignment, File};
 pub(crate) use file_system::{is_fuse, type_of};

@@ -2,6 +2,7 @@
 //! without a terminal or an interpreter.
 
 pub mod advice;
+pub mod advise;
 pub mod check;
 mod choice;
 pub mod compact;

@@ -11,6 +11,7 @@
 
 mod medium;
 mod store;
+pub mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +24,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use self::medium::Medium;
-pub use self::store::{Profiles, Unusable};
+pub use self::store::{Profiles, SavedProfile, Unusable};
 use crate::source::Source;
 
 /// What a gap is at least: below the page of the system nothing is saved.

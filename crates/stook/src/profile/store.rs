@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::survey::Survey;
 use super::{Measured, Medium, Profile};
 use crate::error::{Error, Result};
 use crate::tree::{Folder, Refused};
@@ -33,6 +34,22 @@ struct Kept {
     /// The key of the medium: the name of the file is only its hash.
     of: String,
     measured: Measured,
+    /// What that follows from. Files that other programs wrote may not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    survey: Option<Survey>,
+}
+
+/// What is kept of one medium.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedProfile {
+    /// The file.
+    pub path: PathBuf,
+    /// What the medium is recognised by.
+    pub of: String,
+    /// What others take their defaults from.
+    pub measured: Measured,
+    /// What that follows from, if it was kept.
+    pub survey: Option<Survey>,
 }
 
 /// A file that could not be used, so that nothing is known of what it is about.
@@ -69,11 +86,62 @@ impl Profiles {
     /// # Errors
     /// [`Unusable`]. Then it is as if nothing had been kept.
     pub fn profile_of(&self, medium: &Medium) -> Result<Profile, Unusable> {
-        let measured = match medium.key().and_then(|key| Some((key, self.path_of(key)?))) {
-            Some((key, path)) => read(&path, key).map_err(|why| Unusable { path, why })?,
-            None => None,
-        };
+        let measured = self.saved(medium)?.map(|saved| saved.measured);
         Ok(Profile::new(medium.class(), measured.unwrap_or_default()))
+    }
+
+    /// All that is kept of a medium, if anything is.
+    ///
+    /// # Errors
+    /// [`Unusable`]. Then it is as if nothing had been kept.
+    pub fn saved(&self, medium: &Medium) -> Result<Option<SavedProfile>, Unusable> {
+        let Some((key, path)) = medium.key().and_then(|key| Some((key, self.path_of(key)?))) else {
+            return Ok(None);
+        };
+        match read(&path, Some(key)) {
+            Ok(kept) => Ok(kept.map(|kept| kept.at(path))),
+            Err(why) => Err(Unusable { path, why }),
+        }
+    }
+
+    /// Everything that is kept, by the names of the files; what cannot be used, with the reason.
+    ///
+    /// # Errors
+    /// When the directory is there and cannot be listed.
+    pub fn all(&self) -> Result<Vec<Result<SavedProfile, Unusable>>> {
+        let Some(directory) = self.directory.as_deref() else { return Ok(Vec::new()) };
+        let listed = |error| Error::io("list", directory, error);
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(listed)?,
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(listed)?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        let one = |path: PathBuf| match read(&path, None) {
+            Ok(kept) => kept.map(|kept| Ok(kept.at(path))),
+            Err(why) => Some(Err(Unusable { path, why })),
+        };
+        Ok(paths.into_iter().filter_map(one).collect())
+    }
+
+    /// Checks whether something could be kept of a medium, before it is measured for that.
+    ///
+    /// # Errors
+    /// When it has nothing that lasts to be recognised by, or nothing is to be kept.
+    pub fn check(&self, medium: &Medium) -> Result<()> {
+        self.place_of(medium).map(drop)
+    }
+
+    fn place_of<'a>(&'a self, medium: &'a Medium) -> Result<(&'a str, &'a Path)> {
+        let key = medium.key().ok_or_else(|| refused("nothing that lasts identifies its device"))?;
+        let directory = self.directory.as_deref().ok_or_else(|| refused("no directory is set for it"))?;
+        Ok((key, directory))
     }
 
     /// Keeps what was measured of a medium, durably, in place of what was kept before. Which file
@@ -83,19 +151,30 @@ impl Profiles {
     /// When the medium has nothing that lasts to be recognised by, nothing is to be kept, a value
     /// is impossible, or the file cannot be written.
     pub fn keep(&self, medium: &Medium, measured: Measured) -> Result<PathBuf> {
-        let refused = |what: &str| {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
-            Error::io("keep", PathBuf::from("a profile"), source)
-        };
-        let key = medium.key().ok_or_else(|| refused("nothing that lasts identifies its device"))?;
-        let directory = self.directory.as_deref().ok_or_else(|| refused("no directory is set for it"))?;
+        self.keep_survey(medium, measured, None)
+    }
+
+    /// The same, with what it follows from.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub fn keep_survey(
+        &self,
+        medium: &Medium,
+        measured: Measured,
+        survey: Option<Survey>,
+    ) -> Result<PathBuf> {
+        let (key, directory) = self.place_of(medium)?;
         if let Some(name) = measured.impossible() {
             return Err(refused(&format!("its {name} is impossible")));
         }
-        let kept = Kept { format: FORMAT.into(), version: VERSION, of: key.into(), measured };
+        let kept = Kept { format: FORMAT.into(), version: VERSION, of: key.into(), measured, survey };
         let mut text =
             serde_json::to_vec_pretty(&kept).map_err(|error| refused(&format!("it is no JSON: {error}")))?;
         text.push(b'\n');
+        // What is no number is `null` in JSON, which no figure is: nothing is kept that could not
+        // be read.
+        parse(&text, Some(key)).map_err(|why| refused(&why))?;
         let name = name_of(key);
         let path = directory.join(&name);
         fs::create_dir_all(directory).map_err(|error| Error::io("make the directory", directory, error))?;
@@ -109,6 +188,17 @@ impl Profiles {
     fn path_of(&self, key: &str) -> Option<PathBuf> {
         Some(self.directory.as_ref()?.join(name_of(key)))
     }
+}
+
+impl Kept {
+    fn at(self, path: PathBuf) -> SavedProfile {
+        SavedProfile { path, of: self.of, measured: self.measured, survey: self.survey }
+    }
+}
+
+fn refused(what: &str) -> Error {
+    let source = io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
+    Error::io("keep", PathBuf::from("a profile"), source)
 }
 
 /// The directory that variables name.
@@ -128,8 +218,8 @@ fn name_of(key: &str) -> String {
     format!("{digits}.json")
 }
 
-/// What is in a file; `None` where there is none.
-fn read(path: &Path, key: &str) -> Result<Option<Measured>, String> {
+/// What is in a file, which is to be of this medium if one is given; `None` where there is none.
+fn read(path: &Path, key: Option<&str>) -> Result<Option<Kept>, String> {
     // Nothing ends the opening of a FIFO without a writer, and a link leads to what others chose.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -151,7 +241,7 @@ fn read(path: &Path, key: &str) -> Result<Option<Measured>, String> {
     parse(&text, key).map(Some)
 }
 
-fn parse(text: &[u8], key: &str) -> Result<Measured, String> {
+fn parse(text: &[u8], key: Option<&str>) -> Result<Kept, String> {
     let kept: Kept = serde_json::from_slice(text).map_err(|error| format!("it is damaged: {error}"))?;
     if kept.format != FORMAT {
         return Err(format!("it says that it is a {:?}", kept.format));
@@ -159,12 +249,12 @@ fn parse(text: &[u8], key: &str) -> Result<Measured, String> {
     if kept.version != VERSION {
         return Err(format!("it has version {}, and this one reads {VERSION}", kept.version));
     }
-    if kept.of != key {
+    if key.is_some_and(|key| kept.of != key) {
         return Err(format!("it is of {:?}", kept.of));
     }
     match kept.measured.impossible() {
         Some(name) => Err(format!("its {name} is impossible")),
-        None => Ok(kept.measured),
+        None => Ok(kept),
     }
 }
 

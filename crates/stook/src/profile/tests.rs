@@ -141,6 +141,32 @@ fn what_cannot_be_recognised_or_cannot_be_is_not_kept() {
 }
 
 #[test]
+fn evidence_is_kept_and_listed_and_nothing_that_could_not_be_read() {
+    use super::survey::{Figure, LongPoint, LongReads, Survey, Validity};
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = Profiles::at(directory.path().join("p"));
+    assert_eq!(profiles.all().unwrap(), [], "no directory is no error");
+    let medium = Medium::of_address("s3://here/a");
+    let of = |value: f64| {
+        let figure = Figure { value, low: None, high: None, confidence: None, state: Validity::Unverified };
+        let cells = vec![LongPoint { block_bytes: 4096, bandwidth_bytes_per_s: figure }];
+        Survey { long_reads: Some(LongReads { depth: 8, cells }), ..Survey::default() }
+    };
+    assert!(profiles.keep_survey(&medium, all(), Some(of(f64::NAN))).is_err());
+    assert_eq!(profiles.all().unwrap(), [], "nothing was written");
+    profiles.keep_survey(&medium, all(), Some(of(1e9))).unwrap();
+    let saved = profiles.saved(&medium).unwrap().unwrap();
+    assert_eq!((saved.of.as_str(), saved.survey.as_ref()), ("s3://here", Some(&of(1e9))));
+    // One that another version measured has none; a damaged one is named.
+    profiles.keep(&Medium::of_address("s3://there/a"), all()).unwrap();
+    fs::write(directory.path().join("p/0.json"), "{").unwrap();
+    let listed = profiles.all().unwrap();
+    assert_eq!((listed.len(), listed.iter().filter(|one| one.is_err()).count()), (3, 1));
+    assert!(listed.contains(&Ok(saved)));
+    assert!(profiles.check(&medium).is_ok() && profiles.check(&Medium::of_address("object")).is_err());
+}
+
+#[test]
 fn a_file_that_is_damaged_or_of_others_is_named_and_not_believed() {
     let directory = tempfile::tempdir().unwrap();
     let profiles = Profiles::at(directory.path());
