@@ -28,7 +28,7 @@ const FILES_PER_DIRECTORY: u64 = 50;
 const DIRECTORIES_PER_DIRECTORY: u64 = 25;
 
 /// Bytes of a file that are made and written at once.
-const BLOCK_LEN: usize = 1 << 20;
+pub(crate) const BLOCK_LEN: usize = 1 << 20;
 
 /// Files are written by this many threads.
 const THREADS: usize = 8;

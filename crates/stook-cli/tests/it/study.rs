@@ -14,7 +14,8 @@ use super::{ended, send, stook, wait_until};
 /// `stook study many-small-files ARGS…` in a place, without emptying the caches of the machine that
 /// tests.
 fn study<S: AsRef<OsStr>>(place: &Place, args: impl IntoIterator<Item = S>) -> (i32, String, String) {
-    let mut command = stook(["study", "many-small-files", "--keep-caches", "--work", "work", "--out", "out"]);
+    let mut command = stook(["study", "many-small-files", "--verbose", "--keep-caches"]);
+    command.args(["--work", "work", "--out", "out"]);
     ended(command.args(args).current_dir(place.dir.path()))
 }
 
@@ -116,6 +117,39 @@ fn a_sample_is_made_measured_and_reported() {
     assert_further(&written, true);
     assert_self_contained(&fs::read_to_string(place.path("out/study.html")).unwrap(), &written);
     assert_eq!(names(&place.path("out")), ["study.html", "study.json"]);
+}
+
+/// Before: every table and conclusion came each time, 230 lines and more.
+#[test]
+fn without_verbose_it_prints_the_answer_its_figures_and_how_many_conclusions_hold() {
+    let place = Place::new();
+    let run = |args: &[&str]| {
+        let mut command = stook(["study"]);
+        command.args(args).args(["--keep-caches", "--work", "work", "--out", "out"]);
+        ended(command.current_dir(place.dir.path()))
+    };
+    let (code, stdout, stderr) = run(&[&["many-small-files"][..], &SMALL].concat());
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.lines().count() <= 10, "{stdout}");
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert!(lines[0].contains("The pack loads "), "{stdout}");
+    assert!(stdout.contains("as fast as the files with one reader"), "{stdout}");
+    assert!(lines.last().unwrap().starts_with("Conclusions of the document: "), "{stdout}");
+    assert!(stderr.contains("Written: out/study.json\nWritten: out/study.html\n"), "{stderr}");
+    assert!(!stderr.contains("MB/s"), "figures are for --verbose: {stderr}");
+    let before = place.path("work");
+    fs::create_dir(place.path("place")).unwrap();
+    fs::rename(before, place.path("place/stook-study")).unwrap();
+    fs::rename(place.path("place"), place.path("work")).unwrap();
+    let skipped = ["bulk-copy", "solid-reads", "ssd-profile", "sparse-file"].map(|name| ["--skip", name]);
+    let args = [&["all", "--size", "200K"][..], skipped.as_flattened()].concat();
+    let (code, stdout, stderr) = run(&args);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.lines().count() <= 8 && stdout.starts_with("many-small-files\n"), "{stdout}");
+    assert!(stdout.contains("out/many-small-files/study.html"), "{stdout}");
+    assert!(stderr.contains("1 study, in about ") && stderr.contains("(1 of 1), all of them end in about"), "{stderr}");
+    let (code, verbose, _) = run(&[&args[..], &["-v"]].concat());
+    assert!(code == 0 && verbose.contains("All of them returned the same 10 records."), "{verbose}");
 }
 
 #[test]
@@ -467,7 +501,7 @@ fn all_studies_have_one_page_that_leads_to_them_and_one_that_fails_stops_no_othe
 fn archives_are_made_read_in_every_order_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut command =
-        stook(["study", "solid-reads", "--keep-caches", "--work", ".", "--out", "out", "--size", "64M"]);
+        stook(["study", "solid-reads", "-v", "--keep-caches", "--work", ".", "--out", "out", "--size", "64M"]);
     command.args(["--archives", "1", "--runs", "1", "--time", "50ms"]).current_dir(place.path());
     let (code, stdout, stderr) = ended(&mut command);
     assert_eq!(code, 0, "{stderr}");

@@ -10,7 +10,7 @@ use super::text::{growth, python};
 use super::work::{NEED_BLOCKS, NEED_COUNTS, SIZES, SIZES_ABOVE, THREADS, TOTAL_BYTES};
 use super::{Findings, Row, Work, conclusions, locks, row};
 use crate::frame::NONE;
-use crate::text::numbers;
+use crate::text::{numbers, spread};
 
 pub(super) fn page(findings: &Findings) -> Page {
     let page = Page::new("Sparse files in memory").lead(super::frame::frame(findings).verdict).lead(
@@ -24,7 +24,7 @@ pub(super) fn page(findings: &Findings) -> Page {
     page.section("", vec![Block::Figures(figures(findings))])
         .section("Reading", reading(findings))
         .section("Writing", writing(findings))
-        .section("Asking what is needed", asking(findings))
+        .section("What is missing of a range?", asking(findings))
         .section("Threads", in_threads(findings))
         .section("What locks cost", vec![
             Block::Text(locks::EXPLAINED.to_owned()),
@@ -93,8 +93,8 @@ fn asking(findings: &Findings) -> Vec<Block> {
     let sizes = SIZES.into_iter().chain(SIZES_ABOVE).map(|block_bytes| (TOTAL_BYTES / block_bytes) as f64);
     let x = Axis::logarithmic("Blocks").ticks(sizes);
     let y = Axis::logarithmic("Time of one question").format(TickFormat::DurationNs);
-    let caption = "Asking what is needed of 1 MiB that is held in blocks of 16 KiB to 1 byte, 800 bytes between them, by \
-                   their number";
+    let caption = "Asking what is missing of 1 MiB that is held in blocks of 16 KiB to 1 byte, 800 bytes between them, by \
+                   their number (`need` of the document)";
     let of_sizes = series(findings, |work| match work {
         Work::NeedOf { block_bytes } => Some(TOTAL_BYTES / block_bytes),
         _ => None,
@@ -106,7 +106,7 @@ fn asking(findings: &Findings) -> Vec<Block> {
         Work::NeedAll { blocks } => Some(blocks),
         _ => None,
     });
-    let caption = "Asking what is needed of all of it, by the number of blocks that are held, 800 bytes from one to the next";
+    let caption = "Asking what is missing of all of it, by the number of blocks that are held, 800 bytes from one to the next";
     let of_counts = Lines::new(caption, x, y, of_counts).id("need-all");
     let caption = format!(
         "Asking all over a file of {} blocks, 800 bytes from one to the next, by the length of an ask",
@@ -148,8 +148,10 @@ fn figures(findings: &Findings) -> Vec<Figure> {
         (Work::WriteJoined { block_bytes: 1 }, TOTAL_BYTES, "for a write of one byte after the last"),
     ];
     let figure = |(work, count, label): (Work, u64, &str)| {
-        let each_ns = row(&findings.rows, work)?.seconds * 1e9 / count as f64;
-        Some(Figure { value: format!("{each_ns:.0} ns"), label: label.to_owned() })
+        let row = row(&findings.rows, work)?;
+        let each = |seconds: f64| format!("{:.0} ns", seconds * 1e9 / count as f64);
+        let spread = spread(&[row.least_s, row.most_s], each);
+        Some(Figure { value: each(row.seconds), label: format!("{label}{spread}") })
     };
     all.into_iter().filter_map(figure).collect()
 }
