@@ -43,12 +43,7 @@ pub struct Progress {
 impl Progress {
     /// Work called `what`, of `total` units if that is known. Draws nothing, ever, unless
     /// `may_draw`.
-    pub fn new(
-        what: impl Into<Cow<'static, str>>,
-        unit: Unit,
-        total: Option<u64>,
-        may_draw: bool,
-    ) -> Self {
+    pub fn new(what: impl Into<Cow<'static, str>>, unit: Unit, total: Option<u64>, may_draw: bool) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
             .with_style(style(unit, total.is_some(), columns()))
             .with_message(short(what.into(), columns()));

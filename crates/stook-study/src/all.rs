@@ -172,8 +172,10 @@ impl AllDone {
     /// For a terminal: some lines of each study, whose pages lie below `out`.
     pub fn brief(&self, out: &Path) -> Vec<Text> {
         let each = self.studies.iter().enumerate();
-        each.flat_map(|(number, done)| (number > 0).then(|| Text::line("")).into_iter().chain(done.brief(out)))
-            .collect()
+        each.flat_map(|(number, done)| {
+            (number > 0).then(|| Text::line("")).into_iter().chain(done.brief(out))
+        })
+        .collect()
     }
 
     /// For a terminal: all of each study under its name.
@@ -233,6 +235,8 @@ impl All {
         self.check()?;
         std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
         INDEX.iter().try_for_each(|name| check_publish(&out.join(name)))?;
+        let wanted = STUDIES.iter().filter(|(name, _)| self.is_wanted(name));
+        wanted.map(|(name, _)| prepare_out(&out.join(name))).collect::<anyhow::Result<()>>()?;
         let _locks = self.lock(hooks)?;
         // What was found before is no answer to this run, whatever comes of it.
         INDEX.iter().try_for_each(|name| remove(&out.join(name)))?;
@@ -257,7 +261,11 @@ impl All {
         for (number, (name, expected)) in wanted.iter().copied().enumerate() {
             let left: f64 = wanted.iter().skip(number).map(|(_, expected)| pace.seconds(*expected)).sum();
             let left = duration_s(left.round());
-            hooks.note(&format!("{name} ({} of {}), all of them end in about {left}", number + 1, wanted.len()));
+            hooks.note(&format!(
+                "{name} ({} of {}), all of them end in about {left}",
+                number + 1,
+                wanted.len()
+            ));
             let began = Instant::now();
             let result = self.one(name, &out.join(name), hooks);
             // What stops this one stops all of them.
@@ -496,6 +504,9 @@ mod tests {
             ("two", Expected { time_s: 61.0, bytes: 0 }),
         ];
         let said = takes(&wanted, Pace::default());
-        assert!(said.starts_with("2 studies, in about 2 min 01 s: one 1 min 00 s, two 1 min 01 s."), "{said}");
+        assert!(
+            said.starts_with("2 studies, in about 2 min 01 s: one 1 min 00 s, two 1 min 01 s."),
+            "{said}"
+        );
     }
 }

@@ -256,6 +256,13 @@ impl Mount {
     }
 }
 
+/// Where something is mounted.
+pub(crate) fn mount_points() -> Vec<PathBuf> {
+    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
+    mounts.lines().filter_map(Mount::parse).map(|mount| PathBuf::from(mount.point)).collect()
+}
+
 /// A block device as `/sys` describes it.
 struct BlockDevice {
     /// It, or a partition.
@@ -345,7 +352,16 @@ mod tests {
             kind("nvme0n1p2, Rocket", Some(false)),
             kind("mmcblk0", Some(false)),
         ];
-        assert_eq!(all, [DeviceKind::Unknown, DeviceKind::HardDisk, DeviceKind::SataSsd, DeviceKind::NvmeSsd, DeviceKind::OtherSsd]);
+        assert_eq!(
+            all,
+            [
+                DeviceKind::Unknown,
+                DeviceKind::HardDisk,
+                DeviceKind::SataSsd,
+                DeviceKind::NvmeSsd,
+                DeviceKind::OtherSsd
+            ]
+        );
         assert_eq!(all.map(DeviceKind::is_ssd), [false, false, true, true, true]);
     }
 

@@ -46,7 +46,7 @@ pub fn documents() -> [(&'static str, &'static frame::Document); 5] {
 }
 
 pub use self::driver::{Rendered, Report, render, run};
-pub use self::progress::{Expected, Shown, Portion, Unit, Unshown};
+pub use self::progress::{Expected, Portion, Shown, Unit, Unshown};
 pub use self::study::{Hooks, OptionError, Study};
 pub use self::text::Text;
 pub use self::verdict::Verdict;

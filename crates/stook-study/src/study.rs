@@ -5,7 +5,7 @@ use stook::report::page::Page;
 
 use crate::frame::Frame;
 use crate::place::PlaceLock;
-use crate::progress::{Expected, Shown, Portion, Unshown};
+use crate::progress::{Expected, Portion, Shown, Unshown};
 use crate::text::Text;
 
 /// A study. The type holds its options; [`run`](crate::run) calls the methods in this order.

@@ -18,7 +18,7 @@ use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 use stook_study::all::STUDIES;
 use stook_study::sample::Cleaned;
-use stook_study::{Hooks, OptionError, Shown, Study, Portion, Text, frame};
+use stook_study::{Hooks, OptionError, Portion, Shown, Study, Text, frame};
 
 use self::shown::{Active, Steps};
 use super::bench;

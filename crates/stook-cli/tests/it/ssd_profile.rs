@@ -20,7 +20,8 @@ fn is_empty(directory: &Path) -> bool {
 fn a_file_is_measured_reported_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::create_dir(place.path().join("work")).unwrap();
-    let short = ["--verbose", "--work", "work", "--out", "out", "--time", "200ms", "--ramp", "0", "--size", "24M"];
+    let short =
+        ["--verbose", "--work", "work", "--out", "out", "--time", "200ms", "--ramp", "0", "--size", "24M"];
     let mut command = stook(["study", "ssd-profile"].iter().chain(&short));
     let (code, stdout, stderr) = ended(command.current_dir(place.path()));
     assert_eq!(code, 0, "{stderr}");

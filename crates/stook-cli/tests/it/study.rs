@@ -147,7 +147,10 @@ fn without_verbose_it_prints_the_answer_its_figures_and_how_many_conclusions_hol
     assert_eq!(code, 0, "{stderr}");
     assert!(stdout.lines().count() <= 8 && stdout.starts_with("many-small-files\n"), "{stdout}");
     assert!(stdout.contains("out/many-small-files/study.html"), "{stdout}");
-    assert!(stderr.contains("1 study, in about ") && stderr.contains("(1 of 1), all of them end in about"), "{stderr}");
+    assert!(
+        stderr.contains("1 study, in about ") && stderr.contains("(1 of 1), all of them end in about"),
+        "{stderr}"
+    );
     let (code, verbose, _) = run(&[&args[..], &["-v"]].concat());
     assert!(code == 0 && verbose.contains("All of them returned the same 10 records."), "{verbose}");
 }
@@ -500,8 +503,18 @@ fn all_studies_have_one_page_that_leads_to_them_and_one_that_fails_stops_no_othe
 #[test]
 fn archives_are_made_read_in_every_order_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut command =
-        stook(["study", "solid-reads", "-v", "--keep-caches", "--work", ".", "--out", "out", "--size", "64M"]);
+    let mut command = stook([
+        "study",
+        "solid-reads",
+        "-v",
+        "--keep-caches",
+        "--work",
+        ".",
+        "--out",
+        "out",
+        "--size",
+        "64M",
+    ]);
     command.args(["--archives", "1", "--runs", "1", "--time", "50ms"]).current_dir(place.path());
     let (code, stdout, stderr) = ended(&mut command);
     assert_eq!(code, 0, "{stderr}");

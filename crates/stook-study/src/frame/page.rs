@@ -150,7 +150,8 @@ mod tests {
         assert_eq!(narrow.len(), 1);
         let rows: Vec<&[String]> = narrow[0].rows().collect();
         assert_eq!(rows, [["one", "1", "0"], ["two", "2", "1"]]);
-        let unknown = Beside::new(printed, ["Here"], |row| [row.to_string()]).with_unknown_kind(Some(["7".to_owned()]));
+        let unknown =
+            Beside::new(printed, ["Here"], |row| [row.to_string()]).with_unknown_kind(Some(["7".to_owned()]));
         assert_eq!(beside(&unknown)[0].rows().nth(2).unwrap(), ["This device, kind unknown", "–", "7"]);
         let wide = beside(&Beside::new(printed, ["Here"; 9], |row| [(); 9].map(|()| row.to_string())));
         assert_eq!(wide.iter().map(|table| table.columns().count()).collect::<Vec<_>>(), [2, 10]);

@@ -40,7 +40,7 @@ use crate::digest::Fingerprint;
 use crate::environment::{Environment, is_memory, memory_first};
 use crate::frame::Frame;
 use crate::meter::Taken;
-use crate::paths::resolved;
+use crate::paths::lies_within;
 use crate::place::PlaceLock;
 use crate::progress::{Expected, Portion, Unit, counting};
 use crate::sample::{self, Cleaned, Sample};
@@ -266,6 +266,8 @@ impl Study for ManySmallFiles {
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
+        // Copies of private files that a run left which was killed.
+        drop(Given(self.work.clone()));
         let given = self.tree.is_some().then(|| Given(self.work.clone()));
         let on = self.measure_file_systems(hooks)?;
         let started = Instant::now();
@@ -447,8 +449,7 @@ fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
     if !metadata.is_dir() {
         return wrong("is not a directory".to_owned());
     }
-    let (inner, outer) = (resolved(tree), resolved(work));
-    if inner.starts_with(&outer) || outer.starts_with(&inner) {
+    if lies_within(tree, work) || lies_within(work, tree) {
         return wrong(format!("and {} must not lie in one another: name another --work", work.display()));
     }
     if sample::count(tree)?.files == 0 {

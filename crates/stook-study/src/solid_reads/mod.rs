@@ -31,7 +31,7 @@ pub use self::merged::{Merged, Rule};
 pub use self::simulated::SimulatedJob;
 use crate::cold::{Cold, Next};
 use crate::disk::SimulatedDisk;
-use crate::environment::{Environment, DeviceKind, is_memory};
+use crate::environment::{DeviceKind, Environment, is_memory};
 use crate::frame::Frame;
 use crate::limit::Fio;
 use crate::place::{IsOwn, OwnDirectory, PlaceLock};

@@ -53,7 +53,7 @@ use crate::disk::SimulatedDisk;
 use crate::environment::Environment;
 use crate::frame::{Conclusion, Frame};
 use crate::place::PlaceLock;
-use crate::progress::{Expected, Shown, Portion, Unit, Watched, laid_out_ms, ms_of};
+use crate::progress::{Expected, Portion, Shown, Unit, Watched, laid_out_ms, ms_of};
 use crate::text::duration_s;
 use crate::{Hooks, OptionError, Study, Text};
 

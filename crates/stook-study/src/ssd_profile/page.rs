@@ -268,7 +268,9 @@ fn gates_section(result: &BenchResult) -> Vec<Block> {
 
 /// As it is, and not as it was typed.
 fn absolute(path: &str) -> String {
-    std::path::Path::new(path).canonicalize().map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+    std::path::Path::new(path)
+        .canonicalize()
+        .map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
 pub(super) fn facts(result: &BenchResult) -> Vec<(String, String)> {

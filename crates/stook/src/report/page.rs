@@ -139,7 +139,9 @@ impl Page {
     /// All figures in large type, in their order.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         let blocks = self.sections.iter().chain(&self.appendix).flat_map(|(_, blocks)| blocks);
-        blocks.filter_map(|block| if let Block::Figures(figures) = block { Some(figures) } else { None }).flatten()
+        blocks
+            .filter_map(|block| if let Block::Figures(figures) = block { Some(figures) } else { None })
+            .flatten()
     }
 
     /// The page as HTML in UTF-8.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use stook_study::{Shown, Portion};
+use stook_study::{Portion, Shown};
 
 use crate::bar::in_seconds;
 use crate::context::Context;

@@ -286,7 +286,8 @@ impl Further {
     /// # Errors
     /// Returns an error if reading fails, or the error of [`Hooks::check`].
     pub(super) fn round(&mut self, bench: &Bench, of: usize, hooks: &dyn Hooks) -> anyhow::Result<()> {
-        let expected_ms = |way: &Measured| way.timed.expected_ms(bench.expected.bytes, way.reader.is_of_files());
+        let expected_ms =
+            |way: &Measured| way.timed.expected_ms(bench.expected.bytes, way.reader.is_of_files());
         let what = format!("beside the table, round {} of {of}", self.rounds() + 1);
         let total_ms = self.ways.iter().map(expected_ms).sum();
         let shown = hooks.begin(&Portion::new(&what, Unit::Milliseconds, total_ms));
