@@ -112,7 +112,7 @@ fn asking(findings: &Findings) -> Vec<Block> {
         "Asking all over a file of {} blocks, 800 bytes from one to the next, by the length of an ask",
         units::count(NEED_BLOCKS)
     );
-    let asks = lines(findings, "need", &caption, |work| match work {
+    let asks = lines_by("Length of an ask", findings, "need", &caption, |work| match work {
         Work::Need { ask_bytes } => Some(ask_bytes),
         _ => None,
     });
@@ -173,8 +173,19 @@ fn series(findings: &Findings, number: impl Fn(Work) -> Option<u64>) -> Vec<Seri
 
 /// The same by the size of blocks.
 fn lines(findings: &Findings, id: &str, caption: &str, size: impl Fn(Work) -> Option<u64>) -> Lines {
+    lines_by("Block", findings, id, caption, size)
+}
+
+/// The same, with a name of what grows.
+fn lines_by(
+    of: &str,
+    findings: &Findings,
+    id: &str,
+    caption: &str,
+    size: impl Fn(Work) -> Option<u64>,
+) -> Lines {
     let ticks = findings.rows.iter().filter_map(|row| size(row.work)).map(|size| size as f64);
-    let x = Axis::logarithmic("Block").format(TickFormat::BytesBinary).ticks(ticks);
+    let x = Axis::logarithmic(of).format(TickFormat::BytesBinary).ticks(ticks);
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
     Lines::new(caption, x, y, series(findings, &size)).id(id)
 }
@@ -199,7 +210,7 @@ fn threads(
         let name = if all.len() == 1 { words.to_owned() } else { format!("{}, {words}", by.label()) };
         (!points.is_empty()).then(|| Series::new(name, points).tone(tone))
     };
-    let kinds = [("do not touch", false), ("touch", true)];
+    let kinds = [("apart", false), ("touching", true)];
     let all = all.iter().flat_map(|by| kinds.map(|kind| series(*by, kind))).flatten().collect();
     let x = Axis::logarithmic("Threads").ticks(THREADS.map(|threads| threads as f64));
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
