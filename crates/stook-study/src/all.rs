@@ -108,10 +108,11 @@ impl Done {
             text: Vec::new(),
         };
         match result {
-            Ok(Report { frame, figures, text, .. }) => Self {
+            Ok(Report { frame, figures, text, unwritten, .. }) => Self {
                 conclusions: frame.counts(),
                 verdict: Some(frame.verdict),
-                page: Some(format!("{name}/study.html")),
+                page: unwritten.is_none().then(|| format!("{name}/study.html")),
+                error: unwritten.map(|error| format!("{error:#}")),
                 figures,
                 text,
                 ..failed
@@ -122,10 +123,9 @@ impl Done {
 
     /// The answer in a sentence, or why there is none.
     fn answer(&self) -> String {
-        match (&self.verdict, &self.error) {
-            (Some(verdict), _) => first_sentence(verdict).to_owned(),
-            (None, error) => format!("failed: {}", error.as_deref().unwrap_or_default()),
-        }
+        let verdict = self.verdict.as_deref().map(first_sentence);
+        let failed = self.error.as_ref().map(|error| format!("failed: {error}"));
+        [verdict.map(str::to_owned), failed].into_iter().flatten().collect::<Vec<String>>().join(" ")
     }
 
     /// For a terminal: the answer, some figures, how many conclusions hold, and where the page is.
@@ -180,9 +180,10 @@ impl AllDone {
 
     /// For a terminal: all of each study under its name.
     pub fn text(&self) -> Vec<Text> {
-        let of = |done: &Done| {
-            let rest = if done.error.is_some() { vec![Text::line(done.answer())] } else { done.text.clone() };
-            [Text::line(format_args!("\n{}\n", done.name))].into_iter().chain(rest)
+        let of = |done: &Done| -> Vec<Text> {
+            let failed = done.error.as_ref().map(|_| Text::line(done.answer()));
+            let rest = done.text.iter().cloned().chain(failed);
+            [Text::line(format_args!("\n{}\n", done.name))].into_iter().chain(rest).collect()
         };
         self.studies.iter().flat_map(of).collect()
     }
@@ -235,8 +236,8 @@ impl All {
         self.check()?;
         std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
         INDEX.iter().try_for_each(|name| check_publish(&out.join(name)))?;
-        let wanted = STUDIES.iter().filter(|(name, _)| self.is_wanted(name));
-        wanted.map(|(name, _)| prepare_out(&out.join(name))).collect::<anyhow::Result<()>>()?;
+        let mut wanted = STUDIES.iter().filter(|(name, _)| self.is_wanted(name));
+        wanted.try_for_each(|(name, _)| prepare_out(&out.join(name)))?;
         let _locks = self.lock(hooks)?;
         // What was found before is no answer to this run, whatever comes of it.
         INDEX.iter().try_for_each(|name| remove(&out.join(name)))?;
@@ -449,6 +450,7 @@ mod tests {
                     figures: vec![Figure { value: "1.5×".to_owned(), label: "as fast".to_owned() }; 5],
                     json: Vec::new(),
                     paths: [PathBuf::new(), PathBuf::new()],
+                    unwritten: None,
                     frame: Frame {
                         verdict: "It is 1.5 times as fast. What is wrong is said below.".to_owned(),
                         ..Frame::of(DOCUMENT, &[], &Environment::default())

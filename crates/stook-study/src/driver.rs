@@ -32,6 +32,8 @@ pub struct Report {
     pub paths: [PathBuf; 2],
     /// What all studies say.
     pub frame: Frame,
+    /// Why the files could not be written, if they were not: what was found is here alone.
+    pub unwritten: Option<anyhow::Error>,
 }
 
 /// The shape of `study.json`, the same for every study.
@@ -46,8 +48,8 @@ struct Result<'a, F> {
 /// Runs a study, and writes `study.json` and `study.html` into the directory `out`.
 ///
 /// # Errors
-/// Returns an error if making, measuring or writing the result fails, or the error of
-/// [`Hooks::check`].
+/// Returns an error if making or measuring fails, or the error of [`Hooks::check`]. Where only the
+/// files cannot be written the report says so.
 pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
     study.check()?;
     prepare_out(out)?;
@@ -78,11 +80,12 @@ pub(crate) fn run_locked<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> 
     let findings = study.conclude(state)?;
     let Rendered { frame, json, html, figures } = render::<S>(&findings)?;
     let paths = RESULTS.map(|name| out.join(name));
-    for (path, bytes) in paths.iter().zip([&json[..], html.as_bytes()]) {
-        publish(path, bytes)?;
-    }
+    let files = [&json[..], html.as_bytes()];
+    // What was measured for minutes is not lost to a disk that has filled meanwhile.
+    let written = paths.iter().zip(files).try_for_each(|(path, bytes)| publish(path, bytes));
+    let unwritten = written.err();
     let text = S::text(&findings).into_iter().chain(lines(&frame)).collect();
-    Ok(Report { brief: brief(&frame, &figures), text, figures, json, paths, frame })
+    Ok(Report { brief: brief(&frame, &figures), text, figures, json, paths, frame, unwritten })
 }
 
 /// What was found, in the forms in which it is written.
@@ -263,6 +266,17 @@ mod tests {
         assert!(!html.contains("measured elsewhere"), "an empty section is left out");
         assert_eq!(report.paths, ["study.json", "study.html"].map(|name| out.join(name)));
         assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    }
+
+    /// Before: what had been measured was nowhere then.
+    #[test]
+    fn what_was_found_is_reported_where_it_cannot_be_written() {
+        let place = tempfile::tempdir().unwrap();
+        let steps = Steps { rounds: 1, fails_in: "" };
+        // The place goes while it is measured.
+        let report = run_locked(&steps, &place.path().join("gone"), &Noted::default()).unwrap();
+        assert!(report.unwritten.unwrap().to_string().contains("gone/study.json"));
+        assert!(!report.text.is_empty() && report.json.starts_with(b"{"));
     }
 
     #[test]

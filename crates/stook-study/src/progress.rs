@@ -178,7 +178,7 @@ mod tests {
             let each = counting(&hooks, &task, 10);
             assert_eq!((0..3).try_for_each(|_| each()).is_err(), is_ended);
             assert_eq!(hooks.units.load(Ordering::Relaxed), 10 * pieces);
-            assert_eq!(*hooks.begun.lock().unwrap(), [task.clone()]);
+            assert_eq!(hooks.begun.lock().unwrap().as_slice(), std::slice::from_ref(&task));
         }
     }
 

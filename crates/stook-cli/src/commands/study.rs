@@ -214,12 +214,15 @@ fn measure(study: &impl Study, args: &ResultArgs, context: &Context) -> anyhow::
     let report =
         stook_study::run(study, &args.out, &Terminal::new(context, args.verbose)).map_err(as_usage)?;
     let mut output = context.output();
-    match (context.json(), args.verbose) {
+    match (context.json(), args.verbose || report.unwritten.is_some()) {
         (true, _) => output.bytes(&report.json)?,
         (false, true) => print(&report.text, &mut output)?,
         (false, false) => print(&report.brief, &mut output)?,
     }
     output.finish()?;
+    if let Some(error) = report.unwritten {
+        return Err(error.context("all that was found is printed, and written nowhere"));
+    }
     for path in &report.paths {
         context.note(format_args!("Written: {}", path.display()));
     }
@@ -239,6 +242,12 @@ fn kept(what: &Path, command: &[&str], work: &Path, context: &Context) {
 /// Says what was removed.
 fn cleaned(work: &Path, cleaned: Option<Cleaned>, context: &Context) {
     match cleaned {
+        // A directory that a link leads to stays.
+        Some(Cleaned { bytes, foreign: 0 }) if work.is_dir() => context.note(format_args!(
+            "Removed what was made in {} ({})",
+            work.display(),
+            units::bytes_decimal(bytes)
+        )),
         Some(Cleaned { bytes, foreign: 0 }) => {
             context.note(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)));
         }

@@ -423,12 +423,14 @@ fn what_lies_where_a_copy_would_go_is_refused_and_stays() {
 fn a_place_that_is_not_there_is_refused_by_all() {
     let place = Place::new();
     fs::write(place.path("file"), "x").unwrap();
+    std::os::unix::fs::symlink("nothing", place.path("nowhere")).unwrap();
     let before = described(place.dir.path());
     for args in [
         &["all", "--work", "nope"][..],
         &["all", "--work", "file"],
         &["many-small-files", "--work", "nope/x"],
         &["many-small-files", "--work", "file"],
+        &["many-small-files", "--work", "nowhere"],
         &["solid-reads", "--work", "nope"],
         &["bulk-copy", "--from", "nope"],
         // What cannot succeed is known before the first of them begins.

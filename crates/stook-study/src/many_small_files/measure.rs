@@ -251,7 +251,7 @@ impl Bench {
         let mut again = None;
         for at in round.order(ways.len()) {
             let Some(way) = ways.get_mut(at) else { continue };
-            shown.say(&format!("{what}: {}", way.name()));
+            shown.say(way.name());
             let began = Instant::now();
             let cost = match way.reader {
                 Some(reader) => self.read(reader, hooks)?,

@@ -233,7 +233,8 @@ impl Study for ManySmallFiles {
 
     fn check(&self) -> anyhow::Result<()> {
         let work = std::path::absolute(&self.work)?;
-        if work.exists() && !work.is_dir() || work.parent().is_some_and(|above| !above.is_dir()) {
+        let is_other = !work.is_dir() && (work.exists() || work.is_symlink());
+        if is_other || work.parent().is_some_and(|above| !above.is_dir()) {
             let why =
                 format!("{}: expected a directory, or a new one in one that is there", self.work.display());
             return Err(OptionError::new(why).into());

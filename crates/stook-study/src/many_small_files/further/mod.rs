@@ -296,7 +296,7 @@ impl Further {
         let mut ways = std::mem::take(&mut self.ways);
         for at in order(&readers, is_turned) {
             let Some(way) = ways.get_mut(at) else { continue };
-            shown.say(&format!("{what}: {}", way.reader.label()));
+            shown.say(way.reader.label());
             let began = Instant::now();
             let measured = self.measure(way.reader, bench, hooks);
             if measured.is_err() {
