@@ -49,8 +49,8 @@ impl Shown for Unshown {
     fn add(&self, _units: u64) {}
 }
 
-/// What is called before each of the pieces of a portion: it counts them, and stops where the caller
-/// wants to.
+/// What is called before each of the pieces of a portion: it counts them, and stops where the
+/// caller wants to.
 pub(crate) fn counting<'a>(
     hooks: &'a dyn Hooks,
     portion: &Portion,

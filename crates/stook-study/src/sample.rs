@@ -214,8 +214,8 @@ pub(crate) fn lock_work(work: &Path) -> anyhow::Result<PlaceLock> {
     Ok(lock)
 }
 
-/// Makes a file for its user alone, because what is copied may be private. Nothing is written through
-/// what has that name already.
+/// Makes a file for its user alone, because what is copied may be private. Nothing is written
+/// through what has that name already.
 ///
 /// # Errors
 /// Returns an error if it cannot be made, or a directory has that name.

@@ -32,8 +32,8 @@ pub use self::growth::{By, Growth, Over};
 pub use self::python::Installed;
 pub use self::work::{Held, Work};
 
-/// A round takes about so long on an ordinary processor, seconds: less from Rust alone, and more with
-/// two packages for Python.
+/// A round takes about so long on an ordinary processor, seconds: less from Rust alone, and more
+/// with two packages for Python.
 const ROUND_S: f64 = 6.0;
 
 /// The study.
