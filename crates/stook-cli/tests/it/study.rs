@@ -250,6 +250,10 @@ fn clean_removes_what_was_made_and_nothing_else() {
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "x").unwrap();
     assert_eq!(study(&place, SMALL).0, 0);
+    // Of a run with --dir that was killed: whatever runs next removes it.
+    fs::write(place.path("work/given.plain"), "private").unwrap();
+    assert_eq!(study(&place, SMALL).0, 0);
+    assert!(!place.path("work/given.plain").exists());
     assert_eq!(study(&place, ["--dir", "tree", "--runs", "1"]).0, 0);
     // Before: copies of what was given, which may be private, stayed for everybody to read.
     assert!(!place.path("work/given.plain").exists() && !place.path("work/given.stook").exists());
@@ -444,6 +448,20 @@ fn a_place_that_is_not_there_is_refused_by_all() {
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
         assert_eq!(described(place.dir.path()), before, "{args:?}");
     }
+}
+
+/// Before: the studies before it were measured first.
+#[test]
+fn all_of_them_have_a_place_for_their_results_before_the_first_begins() {
+    let place = Place::new();
+    fs::create_dir(place.path("out")).unwrap();
+    fs::write(place.path("out/sparse-file"), "mine").unwrap();
+    let mut command =
+        stook(["study", "all", "--keep-caches", "--size", "200K", "--work", ".", "--out", "out"]);
+    command.args(["--skip", "solid-reads", "--skip", "ssd-profile"]).current_dir(place.dir.path());
+    let (code, stdout, stderr) = ended(&mut command);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("out/sparse-file") && !place.path("stook-study").exists(), "{stderr}");
 }
 
 #[test]

@@ -175,3 +175,26 @@ pub fn segment_files(pack: &Path) -> anyhow::Result<Vec<PathBuf>> {
     files.sort();
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: a file that something writes meanwhile, like the copy itself by another name, was
+    /// read until the disk was full.
+    #[test]
+    fn a_file_that_grows_is_not_copied_without_an_end() {
+        let place = tempfile::tempdir().unwrap();
+        let [tree, copy] = ["tree", "copy.plain"].map(|name| place.path().join(name));
+        std::fs::create_dir(&tree).unwrap();
+        std::fs::write(tree.join("log"), vec![7; 3 << 20]).unwrap();
+        write(&tree, &copy, || Ok(())).unwrap();
+        let grow = || {
+            let mut log = File::options().append(true).open(tree.join("log"))?;
+            Ok(log.write_all(&[8; 1 << 20])?)
+        };
+        let error = write(&tree, &copy, grow).unwrap_err();
+        assert!(format!("{error:#}").contains("log grew while it was read"), "{error:#}");
+        assert!(pack(&tree, &place.path().join("copy.stook"), grow).is_err());
+    }
+}
