@@ -261,7 +261,7 @@ impl All {
         hooks.note(&takes(&wanted, pace));
         for (number, (name, expected)) in wanted.iter().copied().enumerate() {
             let left: f64 = wanted.iter().skip(number).map(|(_, expected)| pace.seconds(*expected)).sum();
-            let left = duration_s(left.round());
+            let left = whole_s(left);
             hooks.note(&format!(
                 "{name} ({} of {}), all of them end in about {left}",
                 number + 1,
@@ -421,13 +421,16 @@ impl All {
     }
 }
 
+/// A time that is estimated: in whole seconds.
+fn whole_s(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{seconds:.0} s") } else { duration_s(seconds.round()) }
+}
+
 /// What is said before the first of them begins.
 fn takes(wanted: &[(&'static str, Expected)], pace: Pace) -> String {
-    let each: Vec<(&str, f64)> =
-        wanted.iter().map(|(name, expected)| (*name, pace.seconds(*expected).round())).collect();
-    let total = duration_s(each.iter().map(|(_, seconds)| seconds).sum());
-    let each: Vec<String> =
-        each.into_iter().map(|(name, seconds)| format!("{name} {}", duration_s(seconds))).collect();
+    let each = wanted.iter().map(|(name, expected)| (*name, pace.seconds(*expected)));
+    let total = whole_s(each.clone().map(|(_, seconds)| seconds).sum::<f64>());
+    let each: Vec<String> = each.map(|(name, seconds)| format!("{name} {}", whole_s(seconds))).collect();
     let studies = units::count_of(wanted.len() as u64, "study", "studies");
     format!("{studies}, in about {total}: {}. How fast the device is shows as they run", each.join(", "))
 }

@@ -42,6 +42,11 @@ fn both(rate: Option<f64>) -> String {
     )
 }
 
+/// Where there is no room for both.
+fn in_decimal(rate: Option<f64>) -> String {
+    rate.map_or_else(|| NONE.to_owned(), |rate| format!("{:.1} MB/s", rate / 1e6))
+}
+
 /// MB/s and MiB/s, each to three places, as the document prints rates.
 fn apart(rate: Option<f64>, mark: &str) -> [String; 2] {
     [1e6, f64::from(1 << 20)]
@@ -73,11 +78,11 @@ fn tables(findings: &Findings) -> Vec<Beside> {
         Beside::new(LOCAL, ["Here, MB/s", "Here, MiB/s", "From memory, by cp"], |row| {
             let rate = own.filter(|_| is_of_local(findings, row));
             let [decimal, binary] = apart(rate, findings.mark());
-            [decimal, binary, both(rate.and(outlier))]
+            [decimal, binary, in_decimal(rate.and(outlier))]
         })
         .with_unknown_kind(is_of_no_kind(findings, &findings.source, false).then(|| {
             let [decimal, binary] = apart(own, "");
-            [decimal, binary, both(own.and(outlier))]
+            [decimal, binary, in_decimal(own.and(outlier))]
         })),
         Beside::new(MEMORY, ["Here, cp"], |row| [both(rate_of(cached(row)))]),
         Beside::new(CHECKS, ["Here, by", "Rate", "Twice, of the limit"], |row| {
