@@ -75,7 +75,7 @@ fn left(done: &FilesDone<'_>, bytes_per_s: Option<f64>) -> Option<Duration> {
 }
 
 /// A time that is estimated: in whole seconds.
-fn in_seconds(time: Duration) -> String {
+pub(crate) fn in_seconds(time: Duration) -> String {
     match time.as_secs_f64().ceil() as u64 {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds => units::duration(Duration::from_secs(seconds)),

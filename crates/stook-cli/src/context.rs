@@ -1,5 +1,6 @@
 //! What every command gets besides its arguments.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -53,6 +54,11 @@ impl Context {
     /// Whether notes are unwanted.
     pub fn quiet(&self) -> bool {
         self.quiet
+    }
+
+    /// Whether progress is drawn: stderr is a terminal, and it is wanted.
+    pub fn draws_progress(&self) -> bool {
+        self.draws_progress
     }
 
     /// Standard output, locked and buffered. Call [`Output::finish`] at the end.
@@ -177,7 +183,7 @@ impl Context {
 
     /// A progress bar for that many units, or for an unknown number. It draws only on a terminal,
     /// only without `--quiet`, and only once a second has passed.
-    pub fn progress(&self, what: &'static str, unit: Unit, total: Option<u64>) -> Progress {
+    pub fn progress(&self, what: impl Into<Cow<'static, str>>, unit: Unit, total: Option<u64>) -> Progress {
         Progress::new(what, unit, total, self.draws_progress)
     }
 

@@ -3,11 +3,13 @@
 //! It appears only on a terminal and only after a second, so that quick commands and scripts never
 //! see it. It may be shared between threads.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::bar::shortened;
 use crate::interrupt::interrupted;
 
 /// Work shorter than this shows no bar.
@@ -41,11 +43,21 @@ pub struct Progress {
 impl Progress {
     /// Work called `what`, of `total` units if that is known. Draws nothing, ever, unless
     /// `may_draw`.
-    pub fn new(what: &'static str, unit: Unit, total: Option<u64>, may_draw: bool) -> Self {
+    pub fn new(what: impl Into<Cow<'static, str>>, unit: Unit, total: Option<u64>, may_draw: bool) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
             .with_style(style(unit, total.is_some(), columns()))
-            .with_message(what);
+            .with_message(short(what.into(), columns()));
         Self { bar, started: Instant::now(), may_draw, drawn: AtomicBool::new(false) }
+    }
+
+    /// What is done from now on.
+    pub fn say(&self, what: &str) {
+        self.bar.set_message(short(what.to_owned().into(), columns()));
+    }
+
+    /// Prints something else above the bar.
+    pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
     }
 
     /// That many units more are done.
@@ -137,6 +149,12 @@ impl Drop for Lines {
     }
 }
 
+/// What is done, in no more than a third of the line.
+fn short(what: Cow<'static, str>, columns: u16) -> Cow<'static, str> {
+    let most = usize::from(columns / 3);
+    if crate::bar::width(&what) <= most { what } else { shortened(&what, most).into() }
+}
+
 /// How wide the terminal is; as wide as they usually are where it does not say.
 fn columns() -> u16 {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
@@ -216,6 +234,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_done_leaves_room_for_the_rest() {
+        assert_eq!(short("reading".into(), 80), "reading");
+        let long = short("round 1 of 3: Plain file, 64 KiB reads".into(), 60);
+        assert!(long.chars().count() <= 20 && long.contains('…'), "{long}");
     }
 
     #[test]

@@ -1,23 +1,28 @@
 //! All studies, one after the other, and a page that leads to them.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::{Serialize, Serializer};
 use stook::report::json::Document;
-use stook::report::page::{Block, Link, Page};
+use stook::report::page::{Block, Figure, Link, Page};
 use stook::report::table::{Align, Table, Tone};
+use stook::report::units;
 
+use crate::brief::{counted, table};
 use crate::bulk_copy::BulkCopy;
-use crate::driver::{RESULTS, lock, prepare_out, run_locked};
-use crate::frame::{Frame, first_sentence};
+use crate::driver::{RESULTS, Report, lock, prepare_out, run_locked};
+use crate::frame::first_sentence;
 use crate::many_small_files::ManySmallFiles;
 use crate::place::{PlaceLock, remove_left};
+use crate::progress::{Expected, Pace};
 use crate::sample::{Cleaned, Sample, check_publish, check_space, publish, remove};
 use crate::solid_reads::SolidReads;
 use crate::sparse_file::SparseFileStudy;
 use crate::ssd_profile::{Ratings, SsdProfile};
-use crate::{Hooks, OptionError, Study};
+use crate::text::duration_s;
+use crate::{Hooks, OptionError, Study, Text};
 
 /// The names of all studies, and what each measures.
 pub const STUDIES: [(&str, &str); 5] = [
@@ -73,7 +78,16 @@ pub struct Done {
     pub error: Option<String>,
     /// Its page, from the directory of the result; absent if it failed.
     pub page: Option<String>,
+    /// The figures that are to be seen first.
+    #[serde(skip)]
+    pub figures: Vec<Figure>,
+    /// All that a terminal shows of it.
+    #[serde(skip)]
+    pub text: Vec<Text>,
 }
+
+/// Figures of each study where all of them are shown.
+const FIGURES_MAX: usize = 3;
 
 /// Each number under the name of its verdict.
 fn by_verdict<S: Serializer>(counts: &[usize; 3], serializer: S) -> Result<S::Ok, S::Error> {
@@ -83,21 +97,50 @@ fn by_verdict<S: Serializer>(counts: &[usize; 3], serializer: S) -> Result<S::Ok
 }
 
 impl Done {
-    fn of(name: &'static str, result: anyhow::Result<Frame>) -> Self {
-        let page = format!("{name}/study.html");
+    fn of(name: &'static str, result: anyhow::Result<Report>) -> Self {
+        let failed = Self {
+            name,
+            verdict: None,
+            conclusions: [0; 3],
+            error: None,
+            page: None,
+            figures: Vec::new(),
+            text: Vec::new(),
+        };
         match result {
-            Ok(frame) => {
-                let conclusions = frame.counts();
-                Self { name, verdict: Some(frame.verdict), conclusions, error: None, page: Some(page) }
-            }
-            Err(error) => Self {
-                name,
-                verdict: None,
-                conclusions: [0; 3],
-                error: Some(format!("{error:#}")),
-                page: None,
+            Ok(Report { frame, figures, text, unwritten, .. }) => Self {
+                conclusions: frame.counts(),
+                verdict: Some(frame.verdict),
+                page: unwritten.is_none().then(|| format!("{name}/study.html")),
+                error: unwritten.map(|error| format!("{error:#}")),
+                figures,
+                text,
+                ..failed
             },
+            Err(error) => Self { error: Some(format!("{error:#}")), ..failed },
         }
+    }
+
+    /// The answer in a sentence, or why there is none.
+    fn answer(&self) -> String {
+        let verdict = self.verdict.as_deref().map(first_sentence);
+        let failed = self.error.as_ref().map(|error| format!("failed: {error}"));
+        [verdict.map(str::to_owned), failed].into_iter().flatten().collect::<Vec<String>>().join(" ")
+    }
+
+    /// For a terminal: the answer, some figures, how many conclusions hold, and where the page is.
+    fn brief(&self, out: &Path) -> Vec<Text> {
+        let mut text = vec![Text::line(self.name), Text::line(self.answer())];
+        if let Some(shown) = self.figures.get(..FIGURES_MAX.min(self.figures.len()))
+            && !shown.is_empty()
+        {
+            text.push(Text::Table(table(shown)));
+        }
+        if let Some(page) = &self.page {
+            let counts = counted(self.conclusions);
+            text.push(Text::line(format_args!("{counts} {}", out.join(page).display())));
+        }
+        text
     }
 }
 
@@ -126,6 +169,25 @@ impl AllDone {
         Ok(json)
     }
 
+    /// For a terminal: some lines of each study, whose pages lie below `out`.
+    pub fn brief(&self, out: &Path) -> Vec<Text> {
+        let each = self.studies.iter().enumerate();
+        each.flat_map(|(number, done)| {
+            (number > 0).then(|| Text::line("")).into_iter().chain(done.brief(out))
+        })
+        .collect()
+    }
+
+    /// For a terminal: all of each study under its name.
+    pub fn text(&self) -> Vec<Text> {
+        let of = |done: &Done| -> Vec<Text> {
+            let failed = done.error.as_ref().map(|_| Text::line(done.answer()));
+            let rest = done.text.iter().cloned().chain(failed);
+            [Text::line(format_args!("\n{}\n", done.name))].into_iter().chain(rest).collect()
+        };
+        self.studies.iter().flat_map(of).collect()
+    }
+
     /// As a table.
     pub fn table(&self, caption: &str) -> Table {
         let head = Table::new(caption).column("Study", Align::Left);
@@ -134,12 +196,8 @@ impl AllDone {
         let rows = self.studies.iter();
         let head = head.column("Answer", Align::Left).stacked();
         rows.fold(head, |table, done| {
-            let answer = match (&done.verdict, &done.error) {
-                (Some(verdict), _) => first_sentence(verdict).to_owned(),
-                (None, error) => format!("failed: {}", error.as_deref().unwrap_or_default()),
-            };
             let counts = done.conclusions.map(|count| count.to_string());
-            let cells = [done.name.to_owned()].into_iter().chain(counts).chain([answer]);
+            let cells = [done.name.to_owned()].into_iter().chain(counts).chain([done.answer()]);
             let table = table.row(cells, Tone::Plain);
             if done.error.is_none() { table.link(format!("{}/study.html", done.name)) } else { table }
         })
@@ -178,27 +236,58 @@ impl All {
         self.check()?;
         std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
         INDEX.iter().try_for_each(|name| check_publish(&out.join(name)))?;
+        let mut wanted = STUDIES.iter().filter(|(name, _)| self.is_wanted(name));
+        wanted.try_for_each(|(name, _)| prepare_out(&out.join(name)))?;
         let _locks = self.lock(hooks)?;
         // What was found before is no answer to this run, whatever comes of it.
         INDEX.iter().try_for_each(|name| remove(&out.join(name)))?;
-        let mut studies = Vec::new();
-        let wanted = STUDIES.iter().filter(|(name, _)| self.is_wanted(name)).count();
-        for (name, _) in STUDIES {
-            if self.is_wanted(name) {
-                hooks.note(&format!("{name} ({} of {wanted}):", studies.len() + 1));
-                let result = self.one(name, &out.join(name), hooks);
-                // What stops this one stops all of them.
-                hooks.check()?;
-                studies.push(Done::of(name, result));
-            }
-        }
-        let done = AllDone { name: "all", studies };
+        let done = AllDone { name: "all", studies: self.each(out, hooks)? };
         let json = done.json()?;
         let page = done.page().data(&Document::new("study", &done))?.render();
         for (name, bytes) in INDEX.iter().zip([&json[..], page.as_bytes()]) {
             publish(&out.join(name), bytes)?;
         }
         Ok(done)
+    }
+
+    /// Runs those that are wanted, one after the other, and says how long all of it takes.
+    fn each(&self, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Vec<Done>> {
+        let wanted: Vec<(&'static str, Expected)> = STUDIES
+            .iter()
+            .filter(|(name, _)| self.is_wanted(name))
+            .map(|(name, _)| (*name, self.expected(name)))
+            .collect();
+        let (mut pace, mut studies) = (Pace::default(), Vec::new());
+        hooks.note(&takes(&wanted, pace));
+        for (number, (name, expected)) in wanted.iter().copied().enumerate() {
+            let left: f64 = wanted.iter().skip(number).map(|(_, expected)| pace.seconds(*expected)).sum();
+            let left = whole_s(left);
+            hooks.note(&format!(
+                "{name} ({} of {}), all of them end in about {left}",
+                number + 1,
+                wanted.len()
+            ));
+            let began = Instant::now();
+            let result = self.one(name, &out.join(name), hooks);
+            // What stops this one stops all of them.
+            hooks.check()?;
+            if result.is_ok() {
+                pace.learn(expected, began.elapsed().as_secs_f64());
+            }
+            studies.push(Done::of(name, result));
+        }
+        Ok(studies)
+    }
+
+    /// How long a study takes.
+    fn expected(&self, name: &str) -> Expected {
+        match name {
+            ManySmallFiles::NAME => self.many_small_files().expected(),
+            BulkCopy::NAME => self.bulk_copy().expected(),
+            SolidReads::NAME => self.solid_reads().expected(),
+            SsdProfile::NAME => self.ssd_profile().expected(),
+            _ => self.sparse_file().expected(),
+        }
     }
 
     fn is_wanted(&self, name: &str) -> bool {
@@ -266,17 +355,16 @@ impl All {
     }
 
     /// Runs the study of this name.
-    fn one(&self, name: &str, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Frame> {
+    fn one(&self, name: &str, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
         prepare_out(out)?;
         RESULTS.iter().try_for_each(|name| remove(&out.join(name)))?;
-        let report = match name {
+        match name {
             ManySmallFiles::NAME => run_locked(&self.many_small_files(), out, hooks),
             BulkCopy::NAME => run_locked(&self.bulk_copy(), out, hooks),
             SolidReads::NAME => run_locked(&self.solid_reads(), out, hooks),
             SsdProfile::NAME => run_locked(&self.ssd_profile(), out, hooks),
             _ => run_locked(&self.sparse_file(), out, hooks),
-        };
-        Ok(report?.frame)
+        }
     }
 
     fn sparse_file(&self) -> SparseFileStudy {
@@ -333,10 +421,25 @@ impl All {
     }
 }
 
+/// A time that is estimated: in whole seconds.
+fn whole_s(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{seconds:.0} s") } else { duration_s(seconds.round()) }
+}
+
+/// What is said before the first of them begins.
+fn takes(wanted: &[(&'static str, Expected)], pace: Pace) -> String {
+    let each = wanted.iter().map(|(name, expected)| (*name, pace.seconds(*expected)));
+    let total = whole_s(each.clone().map(|(_, seconds)| seconds).sum::<f64>());
+    let each: Vec<String> = each.map(|(name, seconds)| format!("{name} {}", whole_s(seconds))).collect();
+    let studies = units::count_of(wanted.len() as u64, "study", "studies");
+    format!("{studies}, in about {total}: {}. How fast the device is shows as they run", each.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::environment::Environment;
+    use crate::frame::Frame;
     use crate::sparse_file::published::DOCUMENT;
 
     /// Before: three numbers without names, all of a long answer, and names that led nowhere.
@@ -344,9 +447,17 @@ mod tests {
     fn the_index_has_short_answers_that_lead_to_the_pages() {
         let one = |name, error: Option<&str>| {
             let found = match error {
-                None => Ok(Frame {
-                    verdict: "It is 1.5 times as fast. What is wrong is said below.".to_owned(),
-                    ..Frame::of(DOCUMENT, &[], &Environment::default())
+                None => Ok(Report {
+                    brief: Vec::new(),
+                    text: vec![Text::line("Every table.")],
+                    figures: vec![Figure { value: "1.5×".to_owned(), label: "as fast".to_owned() }; 5],
+                    json: Vec::new(),
+                    paths: [PathBuf::new(), PathBuf::new()],
+                    unwritten: None,
+                    frame: Frame {
+                        verdict: "It is 1.5 times as fast. What is wrong is said below.".to_owned(),
+                        ..Frame::of(DOCUMENT, &[], &Environment::default())
+                    },
                 }),
                 Some(error) => Err(anyhow::anyhow!("{error}")),
             };
@@ -364,5 +475,43 @@ mod tests {
         assert!(table.contains("<a href=\"bulk-copy/study.html\">bulk-copy</a>"), "{table}");
         assert!(!table.contains("ssd-profile/study.html") && table.contains("failed: no room"), "{table}");
         assert!(table.contains("It is 1.5 times as fast.<") && !table.contains("said below"), "{table}");
+        // The same on a terminal: not more than some lines of each.
+        let lines = |text: Vec<Text>| {
+            let line = |text| match text {
+                Text::Line(line) => line,
+                Text::Table(table) => format!("{} figures", table.rows().count()),
+            };
+            text.into_iter().map(line).collect::<Vec<String>>()
+        };
+        let counts = "Conclusions of the document: 7 hold here, 1 does not, 6 were not measured.";
+        assert_eq!(
+            lines(done.brief(Path::new("out"))),
+            [
+                "bulk-copy",
+                "It is 1.5 times as fast.",
+                "3 figures",
+                &format!("{counts} out/bulk-copy/study.html"),
+                "",
+                "ssd-profile",
+                "failed: no room"
+            ]
+        );
+        assert_eq!(
+            lines(done.text()),
+            ["\nbulk-copy\n", "Every table.", "\nssd-profile\n", "failed: no room"]
+        );
+    }
+
+    #[test]
+    fn how_long_all_of_it_takes_is_said_before_it_begins() {
+        let wanted = [
+            ("one", Expected { time_s: 10.0, bytes: 25_000_000_000 }),
+            ("two", Expected { time_s: 61.0, bytes: 0 }),
+        ];
+        let said = takes(&wanted, Pace::default());
+        assert!(
+            said.starts_with("2 studies, in about 2 min 01 s: one 1 min 00 s, two 1 min 01 s."),
+            "{said}"
+        );
     }
 }

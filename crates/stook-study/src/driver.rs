@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Serialize;
 use stook::report::json::Document;
+use stook::report::page::Figure;
 
+use crate::brief::brief;
 use crate::frame::{Frame, framed, lines};
 use crate::place::{PlaceLock, remove_left};
 use crate::sample::{check_publish, publish};
@@ -18,14 +20,20 @@ pub(crate) const RESULTS: [&str; 2] = ["study.json", "study.html"];
 /// The result of a study.
 #[derive(Debug)]
 pub struct Report {
-    /// For a terminal.
+    /// For a terminal: the answer, the first figures and how many conclusions hold.
+    pub brief: Vec<Text>,
+    /// For a terminal, all of it: every table and every conclusion.
     pub text: Vec<Text>,
+    /// The figures that are to be seen first.
+    pub figures: Vec<Figure>,
     /// The bytes of `study.json`.
     pub json: Vec<u8>,
     /// Where `study.json` and `study.html` are.
     pub paths: [PathBuf; 2],
     /// What all studies say.
     pub frame: Frame,
+    /// Why the files could not be written, if they were not: what was found is here alone.
+    pub unwritten: Option<anyhow::Error>,
 }
 
 /// The shape of `study.json`, the same for every study.
@@ -40,8 +48,8 @@ struct Result<'a, F> {
 /// Runs a study, and writes `study.json` and `study.html` into the directory `out`.
 ///
 /// # Errors
-/// Returns an error if making, measuring or writing the result fails, or the error of
-/// [`Hooks::check`].
+/// Returns an error if making or measuring fails, or the error of [`Hooks::check`]. Where only the
+/// files cannot be written the report says so.
 pub fn run<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> anyhow::Result<Report> {
     study.check()?;
     prepare_out(out)?;
@@ -70,13 +78,14 @@ pub(crate) fn run_locked<S: Study>(study: &S, out: &Path, hooks: &dyn Hooks) -> 
         study.measure(&mut state, hooks)?;
     }
     let findings = study.conclude(state)?;
-    let Rendered { frame, json, html } = render::<S>(&findings)?;
+    let Rendered { frame, json, html, figures } = render::<S>(&findings)?;
     let paths = RESULTS.map(|name| out.join(name));
-    for (path, bytes) in paths.iter().zip([&json[..], html.as_bytes()]) {
-        publish(path, bytes)?;
-    }
+    let files = [&json[..], html.as_bytes()];
+    // What was measured for minutes is not lost to a disk that has filled meanwhile.
+    let written = paths.iter().zip(files).try_for_each(|(path, bytes)| publish(path, bytes));
+    let unwritten = written.err();
     let text = S::text(&findings).into_iter().chain(lines(&frame)).collect();
-    Ok(Report { text, json, paths, frame })
+    Ok(Report { brief: brief(&frame, &figures), text, figures, json, paths, frame, unwritten })
 }
 
 /// What was found, in the forms in which it is written.
@@ -88,6 +97,8 @@ pub struct Rendered {
     pub json: Vec<u8>,
     /// The page, which embeds the same.
     pub html: String,
+    /// The figures that stand first on the page.
+    pub figures: Vec<Figure>,
 }
 
 /// What was found as JSON and as a page.
@@ -104,8 +115,10 @@ pub fn render<S: Study>(findings: &S::Findings) -> anyhow::Result<Rendered> {
         env!("CARGO_PKG_VERSION"),
         S::EMBEDDED
     );
-    let html = framed(S::page(findings), &frame).footer(footer).data(&document)?.render();
-    Ok(Rendered { frame, json, html })
+    let page = S::page(findings);
+    let figures = page.figures().cloned().collect();
+    let html = framed(page, &frame).footer(footer).data(&document)?.render();
+    Ok(Rendered { frame, json, html, figures })
 }
 
 /// A missing place for the result must not be discovered only after the measurement.
@@ -118,11 +131,10 @@ pub(crate) fn prepare_out(out: &Path) -> anyhow::Result<()> {
 mod tests {
     use std::sync::Mutex;
 
-    use stook::bench::{Bench, Observer, Unobserved};
-    use stook::report::page::Page;
+    use stook::report::page::{Block, Page};
 
     use super::*;
-    use crate::OptionError;
+    use crate::{Expected, OptionError};
 
     /// Measures this many rounds, and fails in one of its steps.
     struct Steps {
@@ -150,10 +162,6 @@ mod tests {
         fn check(&self) -> anyhow::Result<()> {
             Ok(())
         }
-
-        fn observer<'a>(&'a self, _: &Bench) -> Box<dyn Observer + 'a> {
-            Box::new(Unobserved)
-        }
     }
 
     impl Steps {
@@ -174,6 +182,10 @@ mod tests {
         fn check(&self) -> anyhow::Result<()> {
             anyhow::ensure!(self.rounds > 0, OptionError::new("no rounds"));
             Ok(())
+        }
+
+        fn expected(&self) -> Expected {
+            Expected::default()
         }
 
         fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<usize> {
@@ -219,7 +231,8 @@ mod tests {
         }
 
         fn page(_: &Found) -> Page {
-            Page::new("Steps")
+            let figure = Figure { value: "12".to_owned(), label: "steps (11 to 13)".to_owned() };
+            Page::new("Steps").section("", vec![Block::Figures(vec![figure])])
         }
     }
 
@@ -232,6 +245,9 @@ mod tests {
         assert_eq!(steps, ["prepare", "measure", "check_bytes", "measure", "measure"]);
         assert!(matches!(report.text.as_slice(), [Text::Line(first), .., Text::Line(last)]
             if first == "3" && last == "\n3 rounds."));
+        assert_eq!(report.figures.len(), 1);
+        assert!(matches!(report.brief.as_slice(), [Text::Line(answer), _, Text::Table(_), Text::Line(last)]
+            if answer == "3 rounds." && last.contains("0 hold here")));
         let json: serde_json::Value = serde_json::from_slice(&report.json).unwrap();
         assert_eq!((&json["schema"], &json["name"]), (&"stook.study/1".into(), &"steps".into()));
         assert_eq!((&json["data"]["rounds"], &json["verdict"]), (&3.into(), &"3 rounds.".into()));
@@ -250,6 +266,17 @@ mod tests {
         assert!(!html.contains("measured elsewhere"), "an empty section is left out");
         assert_eq!(report.paths, ["study.json", "study.html"].map(|name| out.join(name)));
         assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    }
+
+    /// Before: what had been measured was nowhere then.
+    #[test]
+    fn what_was_found_is_reported_where_it_cannot_be_written() {
+        let place = tempfile::tempdir().unwrap();
+        let steps = Steps { rounds: 1, fails_in: "" };
+        // The place goes while it is measured.
+        let report = run_locked(&steps, &place.path().join("gone"), &Noted::default()).unwrap();
+        assert!(report.unwritten.unwrap().to_string().contains("gone/study.json"));
+        assert!(!report.text.is_empty() && report.json.starts_with(b"{"));
     }
 
     #[test]

@@ -88,11 +88,60 @@ impl Environment {
     }
 }
 
+/// What kind of device data lies on, as far as the system tells: the one rule for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeviceKind {
+    /// A disk that rotates.
+    HardDisk,
+    /// An SSD that is linked by NVMe.
+    NvmeSsd,
+    /// An SSD that is linked by SATA or SAS.
+    SataSsd,
+    /// Another device that says that it does not rotate.
+    OtherSsd,
+    /// One that does not say, as virtual disks do not.
+    Unknown,
+}
+
+impl DeviceKind {
+    /// Whether it is an SSD.
+    pub(crate) fn is_ssd(self) -> bool {
+        matches!(self, Self::NvmeSsd | Self::SataSsd | Self::OtherSsd)
+    }
+
+    /// Why nothing is judged of SSDs, or of disks.
+    pub(crate) const UNKNOWN: &'static str = "The device does not say whether it rotates.";
+}
+
+impl Environment {
+    /// The kind of the device.
+    pub(crate) fn kind(&self) -> DeviceKind {
+        let is_named = |name: &str| self.device.starts_with(name);
+        match self.rotates {
+            Some(true) => DeviceKind::HardDisk,
+            _ if is_named("nvme") => DeviceKind::NvmeSsd,
+            Some(false) if is_named("sd") => DeviceKind::SataSsd,
+            Some(false) => DeviceKind::OtherSsd,
+            None => DeviceKind::Unknown,
+        }
+    }
+}
+
+/// Whether what lies there is in memory, and on no device.
+pub(crate) fn is_memory(path: &Path) -> bool {
+    Attachment::of(path).is_memory
+}
+
+/// What an answer begins with where data lies in memory.
+pub(crate) fn memory_first(is_memory: bool) -> &'static str {
+    if is_memory { "The data lies in memory, and on no device. " } else { "" }
+}
+
 /// Where data lies in memory nothing is judged of a device: what was found stands beside.
 pub(crate) fn nothing_of_a_device(mut conclusions: Vec<Conclusion>) -> Vec<Conclusion> {
     for one in conclusions.iter_mut().filter(|one| one.verdict != Verdict::NotMeasured) {
         one.verdict = Verdict::NotMeasured;
-        one.here = format!("The data lies in memory, and on no device. {}", one.here);
+        one.here = format!("{}{}", memory_first(true), one.here);
     }
     conclusions
 }
@@ -207,6 +256,13 @@ impl Mount {
     }
 }
 
+/// Where something is mounted.
+pub(crate) fn mount_points() -> Vec<PathBuf> {
+    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
+    mounts.lines().filter_map(Mount::parse).map(|mount| PathBuf::from(mount.point)).collect()
+}
+
 /// A block device as `/sys` describes it.
 struct BlockDevice {
     /// It, or a partition.
@@ -281,6 +337,32 @@ mod tests {
         assert!(all.iter().all(|one| one.verdict == Verdict::NotMeasured));
         assert_eq!(all[0].here, "The data lies in memory, and on no device. 1.36 times.");
         assert_eq!(all[0].verdict_of_published, Verdict::Holds);
+    }
+
+    /// Before: two studies had a rule each for what an SSD is.
+    #[test]
+    fn what_does_not_say_whether_it_rotates_is_of_no_kind() {
+        let kind = |device: &str, rotates| {
+            Environment { device: device.to_owned(), rotates, ..Environment::default() }.kind()
+        };
+        let all = [
+            kind("vda1, 40 GB", None),
+            kind("sda1, Blue", Some(true)),
+            kind("sda1, SanDisk", Some(false)),
+            kind("nvme0n1p2, Rocket", Some(false)),
+            kind("mmcblk0", Some(false)),
+        ];
+        assert_eq!(
+            all,
+            [
+                DeviceKind::Unknown,
+                DeviceKind::HardDisk,
+                DeviceKind::SataSsd,
+                DeviceKind::NvmeSsd,
+                DeviceKind::OtherSsd
+            ]
+        );
+        assert_eq!(all.map(DeviceKind::is_ssd), [false, false, true, true, true]);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! its caller passes [`Hooks`].
 
 pub mod all;
+mod brief;
 pub mod bulk_copy;
 pub mod cold;
 pub mod digest;
@@ -24,6 +25,7 @@ pub mod many_small_files;
 pub mod meter;
 mod paths;
 pub mod place;
+mod progress;
 pub mod sample;
 pub mod solid_reads;
 pub mod sparse_file;
@@ -44,6 +46,7 @@ pub fn documents() -> [(&'static str, &'static frame::Document); 5] {
 }
 
 pub use self::driver::{Rendered, Report, render, run};
+pub use self::progress::{Expected, Portion, Shown, Unit, Unshown};
 pub use self::study::{Hooks, OptionError, Study};
 pub use self::text::Text;
 pub use self::verdict::Verdict;

@@ -16,6 +16,7 @@ use anyhow::{Context as _, bail, ensure};
 use stook::bench::fresh_seed;
 use stook::walk::{Walk, WalkOptions, WalkSummary};
 
+use crate::environment::mount_points;
 use crate::place::{MARKER, PlaceLock, remove_left};
 
 const MARKER_TEXT: &str =
@@ -28,7 +29,7 @@ const FILES_PER_DIRECTORY: u64 = 50;
 const DIRECTORIES_PER_DIRECTORY: u64 = 25;
 
 /// Bytes of a file that are made and written at once.
-const BLOCK_LEN: usize = 1 << 20;
+pub(crate) const BLOCK_LEN: usize = 1 << 20;
 
 /// Files are written by this many threads.
 const THREADS: usize = 8;
@@ -198,6 +199,7 @@ pub fn prepare_work(work: &Path) -> anyhow::Result<()> {
 pub(crate) fn lock_work(work: &Path) -> anyhow::Result<PlaceLock> {
     fs::create_dir_all(work).with_context(|| format!("cannot make {}", work.display()))?;
     let lock = PlaceLock::take(work)?;
+    check_mounts(work)?;
     let marker = work.join(MARKER);
     if marker.is_file() {
         return Ok(lock);
@@ -210,6 +212,39 @@ pub(crate) fn lock_work(work: &Path) -> anyhow::Result<PlaceLock> {
         fs::File::create_new(&marker).with_context(|| format!("cannot write {}", marker.display()))?;
     file.write_all(MARKER_TEXT.as_bytes()).with_context(|| format!("cannot write {}", marker.display()))?;
     Ok(lock)
+}
+
+/// Makes a file for its user alone, because what is copied may be private. Nothing is written
+/// through what has that name already.
+///
+/// # Errors
+/// Returns an error if it cannot be made, or a directory has that name.
+pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Refuses a work directory below which something is mounted: what a study removes there would be
+/// removed with it. Its own images are unmounted by their names.
+fn check_mounts(work: &Path) -> anyhow::Result<()> {
+    let work = work.canonicalize().with_context(|| format!("cannot look at {}", work.display()))?;
+    let foreign = |point: &&PathBuf| {
+        let first = point.strip_prefix(&work).ok().and_then(|below| below.components().next());
+        first.is_some_and(|first| !first.as_os_str().as_encoded_bytes().starts_with(b"on-"))
+    };
+    match mount_points().iter().find(foreign) {
+        Some(point) => {
+            bail!(
+                "{} is mounted below {}: unmount it, or name another place",
+                point.display(),
+                work.display()
+            )
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether a work directory has anything that is kept for the next run.
@@ -259,6 +294,8 @@ pub(crate) fn clean_after(
     ours: impl Fn(&OsStr) -> bool,
     before: impl FnOnce(&Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<Option<Cleaned>> {
+    // A directory that a link leads to is somebody's choice: the next run finds it empty.
+    let is_link = work.is_symlink();
     let work = match work.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.with_context(|| format!("cannot look at {}", work.display()))?,
@@ -272,6 +309,7 @@ pub(crate) fn clean_after(
     }
     let lock = PlaceLock::take(&work)?;
     before(&work)?;
+    check_mounts(&work)?;
     remove_left(&lock)?;
     let mut cleaned = Cleaned::default();
     let context = || format!("cannot list {}", work.display());
@@ -290,7 +328,7 @@ pub(crate) fn clean_after(
     // Last, so that a clean that was stopped can be repeated.
     cleaned.bytes += bytes_of(&marker)?;
     remove(&marker)?;
-    if cleaned.foreign == 0 {
+    if cleaned.foreign == 0 && !is_link {
         fs::remove_dir(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     }
     Ok(Some(cleaned))
@@ -481,6 +519,38 @@ mod tests {
         let error = sample.tree(work.path(), cut).unwrap_err().to_string();
         assert!(error.contains("has 59 files, not 60") && error.contains("--clean"), "{error}");
         assert!(!work.path().join("60x3.tree").exists());
+    }
+
+    /// Before: the directory went, and the link that led to it led nowhere.
+    #[test]
+    fn what_a_link_leads_to_is_emptied_and_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let (work, link) = (parent.path().join("disk"), parent.path().join("work"));
+        fs::create_dir(&work).unwrap();
+        std::os::unix::fs::symlink("disk", &link).unwrap();
+        for _ in 0..2 {
+            prepare_work(&link).unwrap();
+            fs::write(link.join("data"), "xyz").unwrap();
+            let cleaned = clean(&link, |name| name == "data").unwrap().unwrap();
+            assert_eq!((cleaned.foreign, fs::read_dir(&work).unwrap().count()), (0, 0));
+        }
+    }
+
+    /// Before: files that are made were written through whatever had their name.
+    #[test]
+    fn a_file_that_is_made_replaces_a_link_of_its_name() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let [mine, made] = ["mine", "made"].map(|name| place.path().join(name));
+        fs::write(&mine, "precious").unwrap();
+        std::os::unix::fs::symlink(&mine, &made).unwrap();
+        create_private(&made).unwrap().write_all(b"made").unwrap();
+        assert_eq!(
+            (fs::read(&mine).unwrap(), fs::read(&made).unwrap()),
+            (b"precious".into(), b"made".into())
+        );
+        assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(create_private(place.path()).is_err());
     }
 
     #[test]

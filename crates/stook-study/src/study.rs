@@ -1,11 +1,11 @@
 //! [`Study`], and what one needs of its caller.
 
 use serde::Serialize;
-use stook::bench::{Bench, Observer};
 use stook::report::page::Page;
 
 use crate::frame::Frame;
 use crate::place::PlaceLock;
+use crate::progress::{Expected, Portion, Shown, Unshown};
 use crate::text::Text;
 
 /// A study. The type holds its options; [`run`](crate::run) calls the methods in this order.
@@ -28,6 +28,9 @@ pub trait Study {
     /// Returns an [`OptionError`] or a [`stook::bench::Error`] about the options, or an error of
     /// examining the data.
     fn check(&self) -> anyhow::Result<()>;
+
+    /// How long it takes, about, where its options are those of [`Study::check`].
+    fn expected(&self) -> Expected;
 
     /// Locks the places where it works, which are made if they are its own: no other study may work
     /// there meanwhile.
@@ -83,14 +86,19 @@ pub trait Hooks: Sync {
     /// A line for the user.
     fn note(&self, line: &str);
 
+    /// A line with a figure as it was measured, for those who want to see each of them.
+    fn detail(&self, _line: &str) {}
+
+    /// Work of a known amount begins. It is shown until what is returned is dropped.
+    fn begin<'a>(&'a self, _task: &Portion) -> Box<dyn Shown + 'a> {
+        Box::new(Unshown)
+    }
+
     /// Called at every point where a study can stop.
     ///
     /// # Errors
     /// Returns an error if it is to stop, which then ends the study.
     fn check(&self) -> anyhow::Result<()>;
-
-    /// Watches a run of this measurement, and may stop it.
-    fn observer<'a>(&'a self, bench: &Bench) -> Box<dyn Observer + 'a>;
 }
 
 /// An option of a study makes no sense.

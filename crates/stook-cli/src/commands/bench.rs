@@ -411,7 +411,7 @@ struct WithModels<'a> {
 }
 
 /// Draws how far it is, and passes on Ctrl-C.
-pub(super) struct Watcher<'a> {
+struct Watcher<'a> {
     context: &'a Context,
     file_bytes: u64,
     expected_ms: Option<u64>,
@@ -425,7 +425,7 @@ struct Phase {
 }
 
 impl<'a> Watcher<'a> {
-    pub(super) fn new(bench: &Bench, context: &'a Context) -> Self {
+    fn new(bench: &Bench, context: &'a Context) -> Self {
         let expected_ms = bench.expected_s().map(|seconds| (seconds * 1000.0) as u64);
         let phase = Mutex::new(Phase { laying_out: None, measuring: None });
         Self { context, file_bytes: bench.file_bytes, expected_ms, phase }

@@ -3,23 +3,25 @@
 mod all;
 mod bulk_copy;
 mod many_small_files;
+mod shown;
 mod solid_reads;
 mod sparse_file;
 mod ssd_profile;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde::Serialize;
-use stook::bench::{Bench, Observer};
 use stook::report::json::Document;
 use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 use stook_study::all::STUDIES;
 use stook_study::sample::Cleaned;
-use stook_study::{Hooks, OptionError, Study, Text, frame};
+use stook_study::{Hooks, OptionError, Portion, Shown, Study, Text, frame};
 
-use super::bench::{self, Watcher};
+use self::shown::{Active, Steps};
+use super::bench;
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::interrupt;
@@ -63,6 +65,18 @@ enum Name {
     SolidReads(solid_reads::Args),
     /// Sparse files in memory, or a trace of reads through the cache
     SparseFile(sparse_file::Args),
+}
+
+/// Where the result of a study goes, and how much of it is printed.
+#[derive(Debug, clap::Args)]
+struct ResultArgs {
+    /// Where study.json and study.html go
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Print every table and every conclusion, and each figure as it is measured, instead of the
+    /// answer and its first figures
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -160,31 +174,55 @@ impl Listed {
 }
 
 /// What studies need, from the terminal.
-struct Terminal<'a>(&'a Context);
+struct Terminal<'a> {
+    context: &'a Context,
+    is_verbose: bool,
+    /// The bar that is shown.
+    active: Active,
+}
+
+impl<'a> Terminal<'a> {
+    fn new(context: &'a Context, is_verbose: bool) -> Self {
+        Self { context, is_verbose, active: Active::default() }
+    }
+}
 
 impl Hooks for Terminal<'_> {
     fn note(&self, line: &str) {
-        self.0.note(line);
+        self.active.above(|| self.context.note(line));
+    }
+
+    fn detail(&self, line: &str) {
+        if self.is_verbose {
+            self.note(line);
+        }
+    }
+
+    fn begin<'a>(&'a self, task: &Portion) -> Box<dyn Shown + 'a> {
+        let steps = Steps::new(task, self.context);
+        self.active.is_now(&Arc::clone(steps.bar()));
+        Box::new(steps)
     }
 
     fn check(&self) -> anyhow::Result<()> {
         Ok(interrupt::check()?)
     }
-
-    fn observer<'a>(&'a self, bench: &Bench) -> Box<dyn Observer + 'a> {
-        Box::new(Watcher::new(bench, self.0))
-    }
 }
 
-/// Runs a study, which writes study.json and study.html into `out`, and prints the result.
-fn measure(study: &impl Study, out: &Path, context: &Context) -> anyhow::Result<()> {
-    let report = stook_study::run(study, out, &Terminal(context)).map_err(as_usage)?;
+/// Runs a study, which writes study.json and study.html, and prints the result.
+fn measure(study: &impl Study, args: &ResultArgs, context: &Context) -> anyhow::Result<()> {
+    let report =
+        stook_study::run(study, &args.out, &Terminal::new(context, args.verbose)).map_err(as_usage)?;
     let mut output = context.output();
-    match context.json() {
-        true => output.bytes(&report.json)?,
-        false => print(&report.text, &mut output)?,
+    match (context.json(), args.verbose || report.unwritten.is_some()) {
+        (true, _) => output.bytes(&report.json)?,
+        (false, true) => print(&report.text, &mut output)?,
+        (false, false) => print(&report.brief, &mut output)?,
     }
     output.finish()?;
+    if let Some(error) = report.unwritten {
+        return Err(error.context("all that was found is printed, and written nowhere"));
+    }
     for path in &report.paths {
         context.note(format_args!("Written: {}", path.display()));
     }
@@ -204,6 +242,12 @@ fn kept(what: &Path, command: &[&str], work: &Path, context: &Context) {
 /// Says what was removed.
 fn cleaned(work: &Path, cleaned: Option<Cleaned>, context: &Context) {
     match cleaned {
+        // A directory that a link leads to stays.
+        Some(Cleaned { bytes, foreign: 0 }) if work.is_dir() => context.note(format_args!(
+            "Removed what was made in {} ({})",
+            work.display(),
+            units::bytes_decimal(bytes)
+        )),
         Some(Cleaned { bytes, foreign: 0 }) => {
             context.note(format_args!("Removed {} ({})", work.display(), units::bytes_decimal(bytes)));
         }

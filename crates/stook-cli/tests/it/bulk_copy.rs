@@ -11,7 +11,8 @@ use super::{ended, stook};
 fn a_copy_says_what_both_ends_are_and_checks_the_arithmetic_of_the_document() {
     let place = Place::new();
     fs::create_dir(place.path("to")).unwrap();
-    let args = ["study", "bulk-copy", "--size", "2M", "--runs", "1", "--keep-caches", "--to", "to"];
+    let args =
+        ["study", "bulk-copy", "--verbose", "--size", "2M", "--runs", "1", "--keep-caches", "--to", "to"];
     let mut command = stook(args);
     command.args(["--rated-read", "500M", "--rated-write", "271M", "--out", "out"]);
     let (code, stdout, stderr) = ended(command.current_dir(place.dir.path()));

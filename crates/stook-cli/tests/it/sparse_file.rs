@@ -43,7 +43,7 @@ fn python(place: &Place) -> String {
 fn everything_is_measured_from_rust_and_from_python_and_what_is_not_there_says_why() {
     let place = Place::new();
     let python = python(&place);
-    let args = ["study", "sparse-file", "--rounds", "1", "--out", "out", "--python", &python];
+    let args = ["study", "sparse-file", "--verbose", "--rounds", "1", "--out", "out", "--python", &python];
     let (code, stdout, stderr) = ended(stook(args).current_dir(place.dir.path()));
     assert_eq!(code, 0, "{stderr}");
     for line in [

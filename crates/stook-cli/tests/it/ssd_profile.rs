@@ -20,7 +20,8 @@ fn is_empty(directory: &Path) -> bool {
 fn a_file_is_measured_reported_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::create_dir(place.path().join("work")).unwrap();
-    let short = ["--work", "work", "--out", "out", "--time", "200ms", "--ramp", "0", "--size", "24M"];
+    let short =
+        ["--verbose", "--work", "work", "--out", "out", "--time", "200ms", "--ramp", "0", "--size", "24M"];
     let mut command = stook(["study", "ssd-profile"].iter().chain(&short));
     let (code, stdout, stderr) = ended(command.current_dir(place.path()));
     assert_eq!(code, 0, "{stderr}");
@@ -124,7 +125,7 @@ fn expect_other_ways(data: &Value) {
 fn a_long_run_and_ratings_are_measured_where_they_are_asked_for() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let args = ["--time", "20ms", "--ramp", "0", "--size", "16M", "--runs", "1", "--long-run", "1s"];
-    let mut command = stook(["study", "ssd-profile", "--rated-read", "7100M", "--rated-write", "6G"]);
+    let mut command = stook(["study", "ssd-profile", "-v", "--rated-read", "7100M", "--rated-write", "6G"]);
     let (code, stdout, stderr) = ended(command.args(args).current_dir(place.path()));
     assert_eq!(code, 0, "{stderr}");
     let mut study: Value =

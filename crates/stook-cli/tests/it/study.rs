@@ -14,7 +14,8 @@ use super::{ended, send, stook, wait_until};
 /// `stook study many-small-files ARGS…` in a place, without emptying the caches of the machine that
 /// tests.
 fn study<S: AsRef<OsStr>>(place: &Place, args: impl IntoIterator<Item = S>) -> (i32, String, String) {
-    let mut command = stook(["study", "many-small-files", "--keep-caches", "--work", "work", "--out", "out"]);
+    let mut command = stook(["study", "many-small-files", "--verbose", "--keep-caches"]);
+    command.args(["--work", "work", "--out", "out"]);
     ended(command.args(args).current_dir(place.dir.path()))
 }
 
@@ -118,6 +119,42 @@ fn a_sample_is_made_measured_and_reported() {
     assert_eq!(names(&place.path("out")), ["study.html", "study.json"]);
 }
 
+/// Before: every table and conclusion came each time, 230 lines and more.
+#[test]
+fn without_verbose_it_prints_the_answer_its_figures_and_how_many_conclusions_hold() {
+    let place = Place::new();
+    let run = |args: &[&str]| {
+        let mut command = stook(["study"]);
+        command.args(args).args(["--keep-caches", "--work", "work", "--out", "out"]);
+        ended(command.current_dir(place.dir.path()))
+    };
+    let (code, stdout, stderr) = run(&[&["many-small-files"][..], &SMALL].concat());
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.lines().count() <= 10, "{stdout}");
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert!(lines[0].contains("The pack loads "), "{stdout}");
+    assert!(stdout.contains("as fast as the files with one reader"), "{stdout}");
+    assert!(lines.last().unwrap().starts_with("Conclusions of the document: "), "{stdout}");
+    assert!(stderr.contains("Written: out/study.json\nWritten: out/study.html\n"), "{stderr}");
+    assert!(!stderr.contains("MB/s"), "figures are for --verbose: {stderr}");
+    let before = place.path("work");
+    fs::create_dir(place.path("place")).unwrap();
+    fs::rename(before, place.path("place/stook-study")).unwrap();
+    fs::rename(place.path("place"), place.path("work")).unwrap();
+    let skipped = ["bulk-copy", "solid-reads", "ssd-profile", "sparse-file"].map(|name| ["--skip", name]);
+    let args = [&["all", "--size", "200K"][..], skipped.as_flattened()].concat();
+    let (code, stdout, stderr) = run(&args);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.lines().count() <= 8 && stdout.starts_with("many-small-files\n"), "{stdout}");
+    assert!(stdout.contains("out/many-small-files/study.html"), "{stdout}");
+    assert!(
+        stderr.contains("1 study, in about ") && stderr.contains("(1 of 1), all of them end in about"),
+        "{stderr}"
+    );
+    let (code, verbose, _) = run(&[&args[..], &["-v"]].concat());
+    assert!(code == 0 && verbose.contains("All of them returned the same 10 records."), "{verbose}");
+}
+
 #[test]
 fn what_was_made_is_kept_for_the_next_run() {
     let place = Place::new();
@@ -213,6 +250,10 @@ fn clean_removes_what_was_made_and_nothing_else() {
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree/file"), "x").unwrap();
     assert_eq!(study(&place, SMALL).0, 0);
+    // Of a run with --dir that was killed: whatever runs next removes it.
+    fs::write(place.path("work/given.plain"), "private").unwrap();
+    assert_eq!(study(&place, SMALL).0, 0);
+    assert!(!place.path("work/given.plain").exists());
     assert_eq!(study(&place, ["--dir", "tree", "--runs", "1"]).0, 0);
     // Before: copies of what was given, which may be private, stayed for everybody to read.
     assert!(!place.path("work/given.plain").exists() && !place.path("work/given.stook").exists());
@@ -386,12 +427,14 @@ fn what_lies_where_a_copy_would_go_is_refused_and_stays() {
 fn a_place_that_is_not_there_is_refused_by_all() {
     let place = Place::new();
     fs::write(place.path("file"), "x").unwrap();
+    std::os::unix::fs::symlink("nothing", place.path("nowhere")).unwrap();
     let before = described(place.dir.path());
     for args in [
         &["all", "--work", "nope"][..],
         &["all", "--work", "file"],
         &["many-small-files", "--work", "nope/x"],
         &["many-small-files", "--work", "file"],
+        &["many-small-files", "--work", "nowhere"],
         &["solid-reads", "--work", "nope"],
         &["bulk-copy", "--from", "nope"],
         // What cannot succeed is known before the first of them begins.
@@ -405,6 +448,20 @@ fn a_place_that_is_not_there_is_refused_by_all() {
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
         assert_eq!(described(place.dir.path()), before, "{args:?}");
     }
+}
+
+/// Before: the studies before it were measured first.
+#[test]
+fn all_of_them_have_a_place_for_their_results_before_the_first_begins() {
+    let place = Place::new();
+    fs::create_dir(place.path("out")).unwrap();
+    fs::write(place.path("out/sparse-file"), "mine").unwrap();
+    let mut command =
+        stook(["study", "all", "--keep-caches", "--size", "200K", "--work", ".", "--out", "out"]);
+    command.args(["--skip", "solid-reads", "--skip", "ssd-profile"]).current_dir(place.dir.path());
+    let (code, stdout, stderr) = ended(&mut command);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains("out/sparse-file") && !place.path("stook-study").exists(), "{stderr}");
 }
 
 #[test]
@@ -466,8 +523,18 @@ fn all_studies_have_one_page_that_leads_to_them_and_one_that_fails_stops_no_othe
 #[test]
 fn archives_are_made_read_in_every_order_and_removed() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut command =
-        stook(["study", "solid-reads", "--keep-caches", "--work", ".", "--out", "out", "--size", "64M"]);
+    let mut command = stook([
+        "study",
+        "solid-reads",
+        "-v",
+        "--keep-caches",
+        "--work",
+        ".",
+        "--out",
+        "out",
+        "--size",
+        "64M",
+    ]);
     command.args(["--archives", "1", "--runs", "1", "--time", "50ms"]).current_dir(place.path());
     let (code, stdout, stderr) = ended(&mut command);
     assert_eq!(code, 0, "{stderr}");

@@ -18,7 +18,7 @@ fn number(cell: &Value) -> f64 {
 fn a_loop_device_is_another_drive_and_is_marked_as_simulated() {
     let device = LoopDevice::mount_as(EXT4, 256 << 20, 512).unwrap();
     let home = Home::new();
-    let args = ["study", "bulk-copy", "--size", "24M", "--runs", "1", "--rated-read", "500M"];
+    let args = ["study", "bulk-copy", "--verbose", "--size", "24M", "--runs", "1", "--rated-read", "500M"];
     let mut command = home.root(args);
     command.args(["--rated-write", "271M", "--out", "out", "--to"]).arg(device.path());
     let (code, stdout, stderr) = ended(&mut command);

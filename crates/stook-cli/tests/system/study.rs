@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use super::program::{Home, SOMEBODY, ended};
 
-const SMALL: [&str; 12] = [
+const SMALL: [&str; 13] = [
     "study",
     "many-small-files",
+    "--verbose",
     "--files",
     "150",
     "--size",
@@ -192,6 +193,42 @@ fn only_root_may_make_file_systems() {
         assert!(stderr.contains("--on makes and mounts file systems: only root may"), "{stderr}");
         assert!(!home.path("work").exists() && !home.path("out").exists());
     }
+}
+
+/// Before: what was mounted where a sample lies was removed with it by --clean.
+#[test]
+fn what_is_mounted_in_a_work_directory_is_not_removed_with_it() {
+    let home = Home::new();
+    assert_eq!(ended(&mut home.root(SMALL)).0, 0);
+    fs::create_dir(home.path("precious")).unwrap();
+    fs::write(home.path("precious/file"), "mine").unwrap();
+    let tree = home.path("work/150x2000-numbered.tree");
+    let bound = Command::new("mount").arg("--bind").args([&home.path("precious"), &tree]).status().unwrap();
+    assert!(bound.success());
+    let clean = ["study", "many-small-files", "--clean", "--work", "work"];
+    let refused = [ended(&mut home.root(clean)), ended(&mut home.root(SMALL))];
+    let unbound = Command::new("umount").arg(&tree).status().unwrap();
+    for (code, _, stderr) in refused {
+        assert!(code == 1 && stderr.contains("is mounted below"), "{stderr}");
+    }
+    assert!(unbound.success() && home.path("precious/file").exists());
+    assert_eq!(ended(&mut home.root(clean)).0, 0);
+    assert!(home.path("precious/file").exists() && !home.path("work").exists());
+}
+
+/// Before: it would have read the copy that it was writing, without an end.
+#[test]
+fn a_tree_that_holds_the_work_directory_by_another_name_is_refused() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("photos/below")).unwrap();
+    fs::write(home.path("photos/one"), "mine").unwrap();
+    fs::create_dir(home.path("bound")).unwrap();
+    let names = [home.path("photos"), home.path("bound")];
+    assert!(Command::new("mount").arg("--bind").args(names).status().unwrap().success());
+    let args = ["study", "many-small-files", "--dir", "bound", "--work", "photos/below/work", "--out", "out"];
+    let (code, _, stderr) = ended(&mut home.root(args));
+    assert!(Command::new("umount").arg(home.path("bound")).status().unwrap().success());
+    assert!(code == 2 && stderr.contains("must not lie in one another"), "{stderr}");
 }
 
 /// While records are written on the file system.

@@ -42,6 +42,11 @@ fn both(rate: Option<f64>) -> String {
     )
 }
 
+/// Where there is no room for both.
+fn in_decimal(rate: Option<f64>) -> String {
+    rate.map_or_else(|| NONE.to_owned(), |rate| format!("{:.1} MB/s", rate / 1e6))
+}
+
 /// MB/s and MiB/s, each to three places, as the document prints rates.
 fn apart(rate: Option<f64>, mark: &str) -> [String; 2] {
     [1e6, f64::from(1 << 20)]
@@ -64,13 +69,21 @@ fn tables(findings: &Findings) -> Vec<Beside> {
     let rate_of = |seconds: Option<f64>| Some(findings.file_bytes as f64 / seconds?);
     let outlier = rate_of(cached(0));
     vec![
-        Beside::new(DISKS, ["Here, MB/s", "Here, MiB/s", "Of the rating"], |row| disks(findings, row)),
+        Beside::new(DISKS, ["Here, MB/s", "Here, MiB/s", "Of the rating"], |row| disks(findings, row))
+            .with_unknown_kind(is_of_no_kind(findings, &findings.destination, true).then(|| {
+                let [decimal, binary] = apart(own, "");
+                [decimal, binary, share_of_rating(own, findings.rated_write_bytes_per_s)]
+            })),
         Beside::new(NOTES, ["Here"], |row| [note(findings, row)]),
         Beside::new(LOCAL, ["Here, MB/s", "Here, MiB/s", "From memory, by cp"], |row| {
             let rate = own.filter(|_| is_of_local(findings, row));
             let [decimal, binary] = apart(rate, findings.mark());
-            [decimal, binary, both(rate.and(outlier))]
-        }),
+            [decimal, binary, in_decimal(rate.and(outlier))]
+        })
+        .with_unknown_kind(is_of_no_kind(findings, &findings.source, false).then(|| {
+            let [decimal, binary] = apart(own, "");
+            [decimal, binary, in_decimal(own.and(outlier))]
+        })),
         Beside::new(MEMORY, ["Here, cp"], |row| [both(rate_of(cached(row)))]),
         Beside::new(CHECKS, ["Here, by", "Rate", "Twice, of the limit"], |row| {
             let (by, rate) = match row {
@@ -102,8 +115,18 @@ fn disks(findings: &Findings, row: usize) -> [String; 3] {
     let is_of_row = end.kind == Some(kind) || findings.is_simulated();
     let rate = findings.rate(Way::PUBLISHED).filter(|_| findings.is_between_drives && is_of_row);
     let [decimal, binary] = apart(rate, findings.mark());
+    [decimal, binary, share_of_rating(rate, rating)]
+}
+
+fn share_of_rating(rate: Option<f64>, rating: Option<f64>) -> String {
     let share = rate.zip(rating).map(|(rate, rating)| units::percent(rate / rating));
-    [decimal, binary, share.unwrap_or_else(|| NONE.to_owned())]
+    share.unwrap_or_else(|| NONE.to_owned())
+}
+
+/// Whether this copy belongs into a table of copies between drives, or within one, and this end of
+/// it is a device that does not say of which kind it is.
+fn is_of_no_kind(findings: &Findings, end: &End, is_between: bool) -> bool {
+    findings.is_between_drives == is_between && end.kind.is_none() && !findings.is_simulated()
 }
 
 /// Whether a row of [`LOCAL`] is of a drive of the same kind.
@@ -288,6 +311,17 @@ mod tests {
         assert_eq!(to(Some(DriveKind::HardDisk))[4], [NONE; 3]);
         assert_eq!(to(Some(DriveKind::Card))[4], ["200.000", "190.735", "73.8%"]);
         assert_eq!(to(None), [[NONE; 3]; 5]);
+        let unknown = |found: &Findings| {
+            [DISKS, LOCAL].map(|printed| {
+                tables(found).into_iter().find(|table| table.printed == printed).unwrap().unknown_kind
+            })
+        };
+        let rated = |share: &str| Some(["200.000", "190.735", share].map(str::to_owned).to_vec());
+        assert_eq!(unknown(&found), [rated("73.8%"), None]);
+        let within = Findings { is_between_drives: false, ..found.clone() };
+        assert_eq!(unknown(&within), [None, rated(NONE)]);
+        let known = Findings { source: of(Some(DriveKind::NvmeSsd)), ..within };
+        assert_eq!(unknown(&known), [None, None]);
         assert_eq!(here(&found, LOCAL)[0][..2], [NONE; 2]);
         let destination = End { simulated: Some("loop0 is a file".to_owned()), ..End::default() };
         let simulated = Findings { destination, ..found };

@@ -29,7 +29,8 @@ use crate::environment::{Environment, nothing_of_a_device};
 use crate::frame::{Conclusion, Frame};
 use crate::limit::sequential;
 use crate::place::{IsOwn, OwnDirectory, PlaceLock};
-use crate::sample::{check_space, remove, write_data};
+use crate::progress::{Expected, Portion, Unit, counting};
+use crate::sample::{BLOCK_LEN, check_space, remove, write_data};
 use crate::{Hooks, OptionError, Study, Text};
 
 /// The study.
@@ -183,6 +184,17 @@ impl Place {
     }
 }
 
+impl BulkCopy {
+    fn cached_rounds(&self) -> usize {
+        self.rounds.min(CACHED_ROUNDS_MAX)
+    }
+
+    /// Copies with memory that is bounded, as often as caches are emptied for them.
+    fn cached_copies(&self) -> u64 {
+        (2 * cached::SHARES.len() * self.cached_rounds()) as u64
+    }
+}
+
 impl Study for BulkCopy {
     type State = State;
     type Findings = Findings;
@@ -216,6 +228,12 @@ impl Study for BulkCopy {
         check_space(&self.to, self.file_bytes).context(context)
     }
 
+    fn expected(&self) -> Expected {
+        // Copies with memory that is bounded are quicker, or left out.
+        let copies = (Way::all().len() + 1).saturating_mul(self.rounds) as u64;
+        Expected { time_s: 0.0, bytes: self.file_bytes.saturating_mul(copies) }
+    }
+
     fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
         PlaceLock::take_all([self.from.as_path(), self.to.as_path()])
     }
@@ -227,7 +245,8 @@ impl Study for BulkCopy {
             units::bytes_binary(self.file_bytes),
             self.from.display()
         ));
-        write_data(&place.from(), self.file_bytes, || hooks.check())?;
+        let task = Portion::new("writing", Unit::Bytes, self.file_bytes);
+        write_data(&place.from(), self.file_bytes, counting(hooks, &task, BLOCK_LEN as u64))?;
         let source = File::open(place.from())?;
         source.sync_data()?;
         let cold = match self.keep_caches {
@@ -268,6 +287,9 @@ impl Study for BulkCopy {
         if is_turned {
             ways.reverse();
         }
+        let measured = ways.iter().filter(|(_, _, left_out)| left_out.is_none()).count() as u64;
+        let what = format!("round {} of {}", state.rounds, self.rounds);
+        let shown = hooks.begin(&Portion::new(what, Unit::Bytes, measured.saturating_mul(self.file_bytes)));
         for (way, runs, left_out) in ways {
             if left_out.is_some() {
                 continue;
@@ -280,7 +302,8 @@ impl Study for BulkCopy {
                 ways::compare(&from, &to).with_context(|| way.label())?;
             }
             runs.push(seconds);
-            hooks.note(&format!("{}: {}", way.label(), units::rate(self.file_bytes as f64 / seconds)));
+            hooks.detail(&format!("  {}: {}", way.label(), units::rate(self.file_bytes as f64 / seconds)));
+            shown.add(self.file_bytes);
             remove(&to)?;
         }
         Ok(())
@@ -291,13 +314,15 @@ impl Study for BulkCopy {
     fn check_bytes(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
         let (from, to) = (state.place.from(), state.place.to());
         let paths = [from.clone()];
+        let total = self.file_bytes.saturating_mul(self.cached_copies());
+        let task = Portion::new("copying from memory", Unit::Bytes, total);
+        let before_each = counting(hooks, &task, self.file_bytes);
         for share in cached::SHARES {
             let prepare = || {
-                hooks.check()?;
+                before_each()?;
                 state.cold.prepare(Next { paths: &paths, memory_bytes: 0 })
             };
-            let rounds = self.rounds.min(CACHED_ROUNDS_MAX);
-            let cached = cached::measure(&from, &to, self.file_bytes, share, rounds, prepare)?;
+            let cached = cached::measure(&from, &to, self.file_bytes, share, self.cached_rounds(), prepare)?;
             if cached.seconds.is_some() {
                 ways::compare(&from, &to)?;
             }

@@ -8,7 +8,7 @@ use stook::report::units;
 use super::ways::{PUBLISHED_QUEUE, Way};
 use super::{Findings, Row, progress};
 use crate::Text;
-use crate::text::numbers;
+use crate::text::{numbers, spread};
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let mut text: Vec<Text> = findings.note().into_iter().map(Text::line).collect();
@@ -74,7 +74,9 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     let figure = |way: Way| {
         let row = findings.rows.iter().find(|row| row.way == way)?;
         let mark = if row.is_cached() { format!(" ({})", row.mark()) } else { String::new() };
-        Some(Figure { value: units::rate(row.bytes_per_s?), label: format!("{}{mark}", row.label) })
+        let rates: Vec<f64> = row.runs.iter().map(|seconds| findings.file_bytes as f64 / seconds).collect();
+        let spread = spread(&rates, units::rate);
+        Some(Figure { value: units::rate(row.bytes_per_s?), label: format!("{}{mark}{spread}", row.label) })
     };
     [Way::PUBLISHED, Way::Stook, Way::Cp].into_iter().filter_map(figure).collect()
 }

@@ -59,6 +59,10 @@ pub struct Beside {
     pub here_columns: Vec<String>,
     /// Our cells for each row. A dash is what was not measured.
     pub here: Vec<Vec<String>>,
+    /// Our cells of a device that does not say of which kind it is, where rows are of kinds of
+    /// devices: they stand beside none of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_kind: Option<Vec<String>>,
 }
 
 impl Beside {
@@ -73,7 +77,13 @@ impl Beside {
             printed,
             here_columns: columns.map(str::to_owned).into(),
             here: rows.map(|row| here(row).into()).collect(),
+            unknown_kind: None,
         }
+    }
+
+    /// The same with a row for a device of unknown kind.
+    pub fn with_unknown_kind<const N: usize>(self, here: Option<[String; N]>) -> Self {
+        Self { unknown_kind: here.map(Into::into), ..self }
     }
 }
 

@@ -3,7 +3,7 @@
 use stook::report::page::{Block, Page};
 use stook::report::table::{Align, Table, Tone};
 
-use super::{Beside, Frame};
+use super::{Beside, Frame, NONE};
 use crate::text::CONCLUDED;
 
 /// The page of a study with what all of them have at the end.
@@ -34,6 +34,9 @@ fn published(frame: &Frame) -> Vec<Block> {
     blocks
 }
 
+/// The row of a device that does not say of which kind it is.
+const UNKNOWN_KIND: &str = "This device, kind unknown";
+
 /// Columns that fit beside one another, on paper too.
 const COLUMNS_MAX: usize = 10;
 
@@ -52,19 +55,25 @@ pub(super) fn beside(table: &Beside) -> Vec<Table> {
     });
     let ours =
         |head: Table| table.here_columns.iter().fold(head, |head, name| head.column(name, Align::Right));
-    let rows = || printed.rows.iter().zip(&table.here);
     let own = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<String>>();
+    let unknown = table.unknown_kind.iter().map(|here| {
+        let name = [UNKNOWN_KIND.to_owned()].into_iter();
+        let dashes = std::iter::repeat_n(NONE.to_owned(), printed.columns.len().saturating_sub(1));
+        (name.chain(dashes).collect::<Vec<String>>(), here)
+    });
+    let rows = printed.rows.iter().map(|row| own(row)).zip(&table.here).chain(unknown);
+    let rows: Vec<(Vec<String>, &Vec<String>)> = rows.collect();
     if printed.columns.len() + table.here_columns.len() <= COLUMNS_MAX {
-        let both = rows()
-            .fold(ours(there), |head, (row, here)| head.row([own(row), here.clone()].concat(), Tone::Plain));
-        return vec![both];
+        let add = |head: Table, (row, here): &(Vec<String>, &Vec<String>)| {
+            head.row([row.as_slice(), here.as_slice()].concat(), Tone::Plain)
+        };
+        return vec![rows.iter().fold(ours(there), add)];
     }
-    let there = rows().fold(there, |head, (row, _)| head.row(own(row), Tone::Plain));
+    let there = rows.iter().fold(there, |head, (row, _)| head.row(row.clone(), Tone::Plain));
     let names = printed.columns.first().copied().unwrap_or_default();
     let here = ours(Table::new(format!("{caption}, here")).column(names, Align::Left));
-    let here = rows().fold(here, |head, (row, here)| {
-        let name = own(row.get(..1).unwrap_or_default());
-        head.row([name, here.clone()].concat(), Tone::Plain)
+    let here = rows.iter().fold(here, |head, (row, here)| {
+        head.row([row.get(..1).unwrap_or_default(), here.as_slice()].concat(), Tone::Plain)
     });
     vec![there, here]
 }
@@ -141,6 +150,9 @@ mod tests {
         assert_eq!(narrow.len(), 1);
         let rows: Vec<&[String]> = narrow[0].rows().collect();
         assert_eq!(rows, [["one", "1", "0"], ["two", "2", "1"]]);
+        let unknown =
+            Beside::new(printed, ["Here"], |row| [row.to_string()]).with_unknown_kind(Some(["7".to_owned()]));
+        assert_eq!(beside(&unknown)[0].rows().nth(2).unwrap(), ["This device, kind unknown", "–", "7"]);
         let wide = beside(&Beside::new(printed, ["Here"; 9], |row| [(); 9].map(|()| row.to_string())));
         assert_eq!(wide.iter().map(|table| table.columns().count()).collect::<Vec<_>>(), [2, 10]);
         assert_eq!(wide[1].rows().nth(1).unwrap()[..2], ["two", "1"]);

@@ -156,8 +156,8 @@ fn procedure(findings: &Findings) -> Vec<Step> {
             "without --dir; the plain file is that of the program",
         ),
         Step::rounds(format!(
-            "{}, every way in turn, and {} of what has rounds of its own, every second in the opposite order; no verdict \
-             within the spread of rounds",
+            "{}, every way in turn, and {} of what has rounds of its own, every second round in the opposite order; no \
+             verdict within the spread of rounds",
             units::count_of(findings.method.runs as u64, "round", "rounds"),
             findings.method.further_runs
         )),

@@ -1,6 +1,7 @@
 //! Measuring: every way of reading once in each round, cold and in turn.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use stook::device::DeviceMeter;
@@ -14,6 +15,7 @@ use crate::cold::{Cold, Next};
 use crate::digest::Fingerprint;
 use crate::limit::{self, Fio, Speed};
 use crate::meter::Taken;
+use crate::progress::{Portion, Unit, counting};
 
 /// The numbers of readers among which the best is looked for.
 const READERS: [usize; 4] = [8, 32, 64, 128];
@@ -60,6 +62,23 @@ pub(super) fn amplification(device_bytes: Option<u64>, bytes: u64) -> Option<f64
     device_bytes.filter(|_| bytes > 0).map(|read| read as f64 / bytes as f64)
 }
 
+/// How long a way of reading took the last time, with what is done before it: what a bar expects of
+/// the next time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LastTime(Option<u64>);
+
+impl LastTime {
+    pub(super) fn since(began: Instant) -> Self {
+        Self(Some(began.elapsed().as_millis() as u64))
+    }
+
+    /// The first time it is guessed, of an ordinary SSD; emptying caches takes a second or so.
+    pub(super) fn expected_ms(self, bytes: u64, is_of_files: bool) -> u64 {
+        let bytes_per_ms = if is_of_files { 250_000 } else { 2_000_000 };
+        self.0.unwrap_or(1000 + bytes / bytes_per_ms)
+    }
+}
+
 /// A way of reading, while it is measured.
 pub(super) struct Way {
     /// `None` for the limit.
@@ -68,9 +87,25 @@ pub(super) struct Way {
     pub(super) costs: Vec<Cost>,
     bytes: u64,
     returned: Option<Fingerprint>,
+    timed: LastTime,
 }
 
 impl Way {
+    fn new(reader: Option<Reader>, bytes: u64) -> Self {
+        let label = reader.map_or_else(|| LIMIT.to_owned(), |reader| reader.label());
+        Self { reader, label, costs: Vec::new(), bytes, returned: None, timed: LastTime::default() }
+    }
+
+    /// Without the tool that measured the limit.
+    fn name(&self) -> &str {
+        if self.reader.is_some() { &self.label } else { LIMIT }
+    }
+
+    fn expected_ms(&self) -> u64 {
+        let is_of_files = matches!(self.reader, Some(FILES | Reader::Numbered));
+        self.timed.expected_ms(self.bytes, is_of_files)
+    }
+
     pub(super) fn seconds(&self) -> Vec<f64> {
         self.costs.iter().map(|cost| cost.taken.seconds).collect()
     }
@@ -195,19 +230,29 @@ impl Bench {
     /// The number of readers that is fastest, and what each took.
     pub(super) fn best_readers(&self, hooks: &dyn Hooks) -> anyhow::Result<(usize, Vec<(usize, f64)>)> {
         let mut tried = Vec::new();
+        let task = Portion::new("trying numbers of readers", Unit::Items, READERS.len() as u64);
+        let shown = hooks.begin(&task);
         for threads in READERS {
             let taken = self.read(Reader::Files { threads }, hooks)?.taken;
-            hooks.note(&format!("  {threads} readers at once: {:.2} s", taken.seconds));
+            hooks.detail(&format!("  {threads} readers at once: {:.2} s", taken.seconds));
+            shown.add(1);
             tried.push((threads, taken.seconds));
         }
         let best = tried.iter().min_by(|left, right| left.1.total_cmp(&right.1));
         Ok((best.context("no number of readers was tried")?.0, tried))
     }
 
-    /// One round: every way once, cold. The second reading of the plain file is returned apart.
-    pub(super) fn round(&self, ways: &mut [Way], hooks: &dyn Hooks) -> anyhow::Result<Taken> {
+    /// One round: every way once, cold; every second time in the opposite order. The second reading
+    /// of the plain file is returned apart.
+    pub(super) fn round(&self, ways: &mut [Way], round: &Round, hooks: &dyn Hooks) -> anyhow::Result<Taken> {
+        let what = format!("round {} of {}", round.number, round.of);
+        let total_ms = ways.iter().map(Way::expected_ms).sum();
+        let shown = hooks.begin(&Portion::new(&what, Unit::Milliseconds, total_ms));
         let mut again = None;
-        for way in ways {
+        for at in round.order(ways.len()) {
+            let Some(way) = ways.get_mut(at) else { continue };
+            shown.say(way.name());
+            let began = Instant::now();
             let cost = match way.reader {
                 Some(reader) => self.read(reader, hooks)?,
                 None => {
@@ -216,7 +261,7 @@ impl Bench {
                     cost
                 }
             };
-            hooks.note(&format!(
+            hooks.detail(&format!(
                 "  {}: {:.2} s, {}",
                 way.label,
                 cost.taken.seconds,
@@ -226,6 +271,8 @@ impl Bench {
             if way.reader == Some(PLAIN) {
                 again = Some(self.read_again(PLAIN)?.taken);
             }
+            shown.add(way.expected_ms());
+            way.timed = LastTime::since(began);
         }
         again.context("the plain file was not read")
     }
@@ -233,9 +280,11 @@ impl Bench {
     /// What every way returns, which must be the same.
     pub(super) fn compare(&self, ways: &mut [Way], hooks: &dyn Hooks) -> anyhow::Result<Fingerprint> {
         let mut first: Option<(String, Fingerprint)> = None;
+        let readers = ways.iter().filter(|way| way.reader.is_some()).count() as u64;
+        let before_each = counting(hooks, &Portion::new("comparing what was read", Unit::Items, readers), 1);
         for way in ways {
             let Some(reader) = way.reader else { continue };
-            hooks.check()?;
+            before_each()?;
             let found = reader.fingerprint(&self.data)?;
             way.returned = Some(found);
             match &first {
@@ -251,17 +300,26 @@ impl Bench {
     }
 }
 
+/// A round of the comparison.
+pub(super) struct Round {
+    /// From 1 on.
+    pub(super) number: usize,
+    /// How many there will be, at most.
+    pub(super) of: usize,
+}
+
+impl Round {
+    /// The order of so many ways: none always pays for what another left.
+    fn order(&self, ways: usize) -> Vec<usize> {
+        if self.number.is_multiple_of(2) { (0..ways).rev().collect() } else { (0..ways).collect() }
+    }
+}
+
 /// The ways in the order in which a round takes them: the limit is between the two that are
 /// compared with it.
 pub(super) fn ways(best: usize, bench: &Bench) -> Vec<Way> {
     let (bytes, pack_bytes) = (bench.expected.bytes, bench.pack_bytes);
-    let way = |reader: Reader| Way {
-        reader: Some(reader),
-        label: reader.label(),
-        costs: Vec::new(),
-        bytes,
-        returned: None,
-    };
+    let way = |reader: Reader| Way::new(Some(reader), bytes);
     let mut ways = vec![way(FILES)];
     ways.extend(bench.data.numbered.map(|_| way(Reader::Numbered)));
     ways.extend([
@@ -269,8 +327,30 @@ pub(super) fn ways(best: usize, bench: &Bench) -> Vec<Way> {
         way(PLAIN),
         way(Reader::Plain { buffer_bytes: LARGE_BUFFER_LEN }),
         way(Reader::PackStream),
-        Way { reader: None, label: LIMIT.to_owned(), costs: Vec::new(), bytes: pack_bytes, returned: None },
+        Way::new(None, pack_bytes),
         way(Reader::PackMemory),
     ]);
     ways
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: what was read first always paid for what the next one found.
+    #[test]
+    fn every_second_round_is_in_the_opposite_order() {
+        let order = |number| Round { number, of: 3 }.order(4);
+        assert_eq!([order(1), order(2), order(3)], [vec![0, 1, 2, 3], vec![3, 2, 1, 0], vec![0, 1, 2, 3]]);
+    }
+
+    #[test]
+    fn a_bar_expects_what_the_last_round_took() {
+        let mut way = Way::new(Some(FILES), 250_000_000);
+        assert_eq!((way.expected_ms(), way.name()), (2000, way.label.as_str()));
+        way.timed = LastTime(Some(77));
+        assert_eq!(way.expected_ms(), 77);
+        let limit = Way { label: format!("{LIMIT}, fio"), ..Way::new(None, 2_000_000_000) };
+        assert_eq!((limit.expected_ms(), limit.name()), (2000, LIMIT));
+    }
 }

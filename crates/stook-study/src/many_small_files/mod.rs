@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde::{Serialize, Serializer};
-use stook::device::Attachment;
 use stook::pack::{OpenOptions, Pack};
 use stook::report::json::TextOrBytes;
 use stook::report::page::Page;
@@ -34,15 +33,16 @@ use stook::report::units;
 
 use self::conclusions::{Found, OnSeconds, spread_of};
 use self::further::{Further, FurtherData, FurtherRow, JAVA_DIR, NotMeasured};
-use self::measure::{Bench, Way, cold_of, ways};
+use self::measure::{Bench, Round, Way, cold_of, ways};
 use self::on::{OnBench, OnFileSystem, OnFound};
 use self::readers::{Data, PUBLISHED_BUFFER_LEN, Reader};
 use crate::digest::Fingerprint;
-use crate::environment::Environment;
+use crate::environment::{Environment, is_memory, memory_first};
 use crate::frame::Frame;
 use crate::meter::Taken;
-use crate::paths::resolved;
+use crate::paths::lies_within;
 use crate::place::PlaceLock;
+use crate::progress::{Expected, Portion, Unit, counting};
 use crate::sample::{self, Cleaned, Sample};
 use crate::{Hooks, OptionError, Study, Text};
 
@@ -54,6 +54,17 @@ const TIME_MAX: Duration = Duration::from_secs(105);
 
 /// The same for the rounds after these, of which the first is always measured.
 const FURTHER_TIME_MAX: Duration = Duration::from_secs(150);
+
+/// How often the records are moved once, and how often in each round, in large pieces: what is read
+/// file by file counts several times, because it takes as much longer.
+const ONCE: u64 = 20;
+const EACH_ROUND: u64 = 18;
+
+/// Rounds where the user does not say how many, of a sample of the published size.
+const RUNS_EXPECTED: usize = 2;
+
+/// What each file system of `--on` takes, seconds.
+const ON_S: f64 = 60.0;
 
 /// The reader of the published study.
 const PLAIN: Reader = Reader::Plain { buffer_bytes: PUBLISHED_BUFFER_LEN };
@@ -222,7 +233,8 @@ impl Study for ManySmallFiles {
 
     fn check(&self) -> anyhow::Result<()> {
         let work = std::path::absolute(&self.work)?;
-        if work.exists() && !work.is_dir() || work.parent().is_some_and(|above| !above.is_dir()) {
+        let is_other = !work.is_dir() && (work.exists() || work.is_symlink());
+        if is_other || work.parent().is_some_and(|above| !above.is_dir()) {
             let why =
                 format!("{}: expected a directory, or a new one in one that is there", self.work.display());
             return Err(OptionError::new(why).into());
@@ -242,11 +254,21 @@ impl Study for ManySmallFiles {
         }
     }
 
+    fn expected(&self) -> Expected {
+        let (sample_bytes, rounds) = (self.sample.bytes(), self.runs.unwrap_or(RUNS_EXPECTED) as u64);
+        // What is made, the numbers of readers that are tried, and what is compared.
+        let once = self.planned().needed_bytes.saturating_add(sample_bytes.saturating_mul(ONCE));
+        let bytes = once.saturating_add(sample_bytes.saturating_mul(rounds.saturating_mul(EACH_ROUND)));
+        Expected { time_s: ON_S * self.on.len() as f64, bytes }
+    }
+
     fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
         Ok(vec![sample::lock_work(&self.work)?])
     }
 
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
+        // Copies of private files that a run left which was killed.
+        drop(Given(self.work.clone()));
         let given = self.tree.is_some().then(|| Given(self.work.clone()));
         let on = self.measure_file_systems(hooks)?;
         let started = Instant::now();
@@ -276,13 +298,15 @@ impl Study for ManySmallFiles {
         let runs = self.runs.unwrap_or(RUNS);
         match self.stage(state) {
             Stage::Round => {
-                hooks.note(&format!("Round {} of {runs}", state.plain_again_s.len() + 1));
-                state.plain_again_s.push(state.bench.round(&mut state.ways, hooks)?.seconds);
+                let round = Round { number: state.plain_again_s.len() + 1, of: runs };
+                hooks.note(&format!("Round {} of {runs}", round.number));
+                state.plain_again_s.push(state.bench.round(&mut state.ways, &round, hooks)?.seconds);
                 state.round = began.elapsed();
             }
             Stage::Further => {
-                hooks.note(&format!("Further round {} of {runs}", state.further.rounds() + 1));
-                state.further.round(&state.bench, hooks)?;
+                let number = state.further.rounds() + 1;
+                hooks.note(&format!("What else the document speaks of, round {number} of {runs}"));
+                state.further.round(&state.bench, runs, hooks)?;
                 state.further_round = began.elapsed();
             }
             Stage::Done => {}
@@ -405,19 +429,14 @@ fn rows(ways: &[Way]) -> anyhow::Result<Vec<Row>> {
     readers.into_iter().chain(limits).map(|way| way.row(&files, &limit)).collect()
 }
 
-/// Whether what lies there is in memory, and on no device.
-fn is_memory(path: &Path) -> bool {
-    Attachment::of(path).is_memory
-}
-
 fn verdict(pack: &Row, parallel: &Row, is_memory: bool) -> String {
     let against_parallel = pack.speedup / parallel.speedup;
     let share = pack.share_of_limit.as_ref().map_or(0.0, |share| share.ratio);
     let of = if is_memory { "large reads of the same memory" } else { "the speed of the device" };
-    let first = if is_memory { "The data lies in memory, and on no device. " } else { "" };
     format!(
-        "{first}The pack loads {} as fast as the loose files with one reader and {} as fast as with the best number of \
+        "{}The pack loads {} as fast as the loose files with one reader and {} as fast as with the best number of \
          readers, every checksum verified, at {} of {of}.",
+        memory_first(is_memory),
         units::factor(pack.speedup),
         units::factor(against_parallel),
         units::percent(share)
@@ -431,8 +450,7 @@ fn check_given(tree: &Path, work: &Path) -> anyhow::Result<()> {
     if !metadata.is_dir() {
         return wrong("is not a directory".to_owned());
     }
-    let (inner, outer) = (resolved(tree), resolved(work));
-    if inner.starts_with(&outer) || outer.starts_with(&inner) {
+    if lies_within(tree, work) || lies_within(work, tree) {
         return wrong(format!("and {} must not lie in one another: name another --work", work.display()));
     }
     if sample::count(tree)?.files == 0 {
@@ -555,13 +573,15 @@ impl ManySmallFiles {
                     sample.size,
                     work.display()
                 ));
-                numbered::make_tree(&data.tree, sample, || hooks.check())?;
+                let task = Portion::new("making the files", Unit::Bytes, sample.bytes());
+                numbered::make_tree(&data.tree, sample, counting(hooks, &task, sample.size))?;
             }
             if !data.plain.exists() {
                 hooks.note(&format!("Writing them into one file, {}", data.plain.display()));
-                numbered::write(&data.plain, sample, || hooks.check())?;
+                let task = Portion::new("writing one file", Unit::Bytes, sample.bytes());
+                numbered::write(&data.plain, sample, counting(hooks, &task, sample.size))?;
             }
-            make_rest(&data, hooks)?;
+            make_rest(&data, sample.files, hooks)?;
             further.make(hooks)?;
             return Ok((data, Some(further)));
         };
@@ -570,8 +590,9 @@ impl ManySmallFiles {
         // The user's tree may have changed since.
         sample::remove(&data.plain)?;
         sample::remove(&data.pack)?;
-        sample::check_space(work, sample::count(tree)?.bytes.saturating_mul(2).saturating_mul(11) / 10)?;
-        make_rest(&data, hooks)?;
+        let given = sample::count(tree)?;
+        sample::check_space(work, given.bytes.saturating_mul(2).saturating_mul(11) / 10)?;
+        make_rest(&data, given.files, hooks)?;
         Ok((data, None))
     }
 }
@@ -584,15 +605,17 @@ struct Planned {
     needed_bytes: u64,
 }
 
-fn make_rest(data: &Data, hooks: &dyn Hooks) -> anyhow::Result<()> {
+fn make_rest(data: &Data, files: u64, hooks: &dyn Hooks) -> anyhow::Result<()> {
     if !data.plain.exists() {
         hooks.note(&format!("Writing them into one plain file, {}", data.plain.display()));
-        plain::write(&data.tree, &data.plain, || hooks.check())?;
+        let task = Portion::new("writing one file", Unit::Items, files);
+        plain::write(&data.tree, &data.plain, counting(hooks, &task, 1))?;
     }
     // A pack of an older version that this one cannot read is made again.
     if Pack::open_path(&data.pack, OpenOptions::default()).is_err() {
         hooks.note(&format!("Packing them into {}", data.pack.display()));
-        plain::pack(&data.tree, &data.pack, || hooks.check())?;
+        let task = Portion::new("packing", Unit::Items, files);
+        plain::pack(&data.tree, &data.pack, counting(hooks, &task, 1))?;
     }
     Ok(())
 }

@@ -138,7 +138,8 @@ pub(super) fn write(
 ) -> anyhow::Result<()> {
     let partial = path.with_extension("plain.partial");
     let context = || format!("cannot write {}", partial.display());
-    let mut out = BufWriter::with_capacity(WRITTEN_LEN, File::create(&partial).with_context(context)?);
+    let mut out =
+        BufWriter::with_capacity(WRITTEN_LEN, sample::create_private(&partial).with_context(context)?);
     let (mut data, mut buffer) = (Vec::new(), Vec::new());
     for number in 0..sample.files {
         before_each()?;

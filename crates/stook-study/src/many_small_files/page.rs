@@ -8,9 +8,9 @@ use stook::report::units;
 
 use super::published::pairs;
 use super::readers::{PUBLISHED_BUFFER_LEN, Reader};
-use super::tables::{further, on_file_systems, times_of};
+use super::tables::{further, on_file_systems, spread_of_rounds, times_of};
 use super::{FILES, Findings, LIMIT, PLAIN, Row, loose_files};
-use crate::text::numbers;
+use crate::text::{numbers, rounds, spread};
 
 pub(super) fn page(findings: &Findings) -> Page {
     let page = Page::new("Many small files")
@@ -46,7 +46,7 @@ fn beside(findings: &Findings) -> Vec<Block> {
     });
     let mut blocks = vec![
         Block::Text(format!(
-            "These have rounds of their own, {}, each with what it is compared with: read-ahead of the kernel off \
+            "These have rounds of their own ({}), each with what it is compared with: read-ahead of the kernel off \
              (`POSIX_FADV_RANDOM`), a tree that has aged, a file half of whose records are history, another program (`dd`) \
              that finds the cache warm or cold, and a program in Java. The time of Java is taken within the program, so \
              that its start is not part of it; of the processor it is.",
@@ -109,9 +109,13 @@ fn parallel(findings: &Findings) -> Option<&Row> {
 
 fn figures(findings: &Findings) -> Vec<Figure> {
     let Some(pack) = find(findings, |reader| *reader == Reader::PackStream) else { return Vec::new() };
+    let one = find(findings, |reader| *reader == FILES);
     let share = pack.share_of_limit.as_ref().map(|share| units::percent(share.ratio));
     let mut figures = vec![
-        Figure { value: units::factor(pack.speedup), label: "as fast as the files with one reader".into() },
+        Figure {
+            value: units::factor(pack.speedup),
+            label: format!("as fast as the files with one reader{}", in_rounds(pack, one)),
+        },
         Figure {
             value: share.unwrap_or_default(),
             label: format!("of the speed of the device: {}", units::rate(pack.bytes_per_s)),
@@ -119,9 +123,18 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     ];
     if let Some(parallel) = parallel(findings) {
         let value = units::factor(pack.speedup / parallel.speedup);
-        figures.insert(1, Figure { value, label: "as fast as the best parallel reader of the files".into() });
+        let spread = in_rounds(pack, Some(parallel));
+        let label = format!("as fast as the best parallel reader of the files{spread}");
+        figures.insert(1, Figure { value, label });
     }
     figures
+}
+
+/// How many times as fast as another, in each of the rounds.
+fn in_rounds(row: &Row, other: Option<&Row>) -> String {
+    let others = other.into_iter().flat_map(|other| &other.runs);
+    let times: Vec<f64> = others.zip(&row.runs).map(|(other, own)| other.seconds / own.seconds).collect();
+    spread(&times, units::factor)
 }
 
 fn tone(row: &Row) -> Tone {
@@ -158,14 +171,14 @@ fn bars(findings: &Findings) -> Bars {
 
 fn table(findings: &Findings) -> Table {
     let columns = ["", "Time", "Spread", "Processor", "Speed", "Speed-up", "Of device", "Read ÷ asked"];
-    let table = numbers(format!("Medians of {} rounds", findings.method.runs), columns);
+    let table = numbers(format!("Medians of {}", rounds(findings.method.runs)), columns);
     findings.rows.iter().fold(table, |table, row| {
         let cpu: f64 = row.runs.iter().map(|run| run.user_cpu_s + run.system_cpu_s).sum();
         let label = if row.reader.is_none() { LIMIT } else { &row.label };
         let cells = [
             label.to_owned(),
             format!("{:.2} s", row.seconds),
-            format!("{:.2} – {:.2}", row.summary.min, row.summary.max),
+            spread_of_rounds(row.runs.len(), &row.summary),
             match row.reader {
                 Some(_) => format!("{:.2} s", cpu / row.runs.len().max(1) as f64),
                 None => String::new(),

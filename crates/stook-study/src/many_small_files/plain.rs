@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,27 +42,22 @@ fn each_piece(item: &WalkItem, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>
         Content::Large(large) => {
             let mut file = large.open()?;
             let mut buffer = vec![0; PIECE_LEN];
+            let shown = || large.path().display().to_string();
+            // What is written meanwhile, like the copy itself, would be read without an end.
+            let mut left = item.status.node.len;
             loop {
-                let got = file
-                    .read(&mut buffer)
-                    .with_context(|| format!("cannot read {}", large.path().display()))?;
+                let got = file.read(&mut buffer).with_context(|| format!("cannot read {}", shown()))?;
                 if got == 0 {
                     return Ok(large.check(&file)?);
                 }
+                left = left
+                    .checked_sub(got as u64)
+                    .with_context(|| format!("{} grew while it was read", shown()))?;
                 take(buffer.get(..got).unwrap_or_default())?;
             }
         }
         Content::None | Content::Target(_) | Content::NotRead => bail!("a file without bytes"),
     }
-}
-
-/// What is copied may be private: so is the copy.
-fn create_private(path: &Path) -> io::Result<File> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Writes all files of a tree into one: for each the length of its path (4 bytes, big-endian), its
@@ -74,7 +69,8 @@ fn create_private(path: &Path) -> io::Result<File> {
 pub fn write(tree: &Path, path: &Path, before_each: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let partial = path.with_extension("plain.partial");
     let context = || format!("cannot write {}", partial.display());
-    let mut out = BufWriter::with_capacity(PIECE_LEN, create_private(&partial).with_context(context)?);
+    let mut out =
+        BufWriter::with_capacity(PIECE_LEN, sample::create_private(&partial).with_context(context)?);
     each_file(tree, before_each, |item| {
         let head = [&(item.key.len() as u32).to_be_bytes()[..], &item.status.node.len.to_be_bytes()].concat();
         out.write_all(&head).with_context(context)?;
@@ -178,4 +174,34 @@ pub fn segment_files(pack: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: a file that something writes meanwhile, like the copy itself by another name, was
+    /// read until the disk was full.
+    #[test]
+    fn a_file_that_grows_is_not_copied_without_an_end() {
+        let place = tempfile::tempdir().unwrap();
+        let log = place.path().join("log");
+        std::fs::write(&log, vec![7; 3 << 20]).unwrap();
+        let mut read_bytes = 0;
+        let copied = each_file(
+            place.path(),
+            || Ok(()),
+            |item| {
+                each_piece(item, |bytes| {
+                    read_bytes += bytes.len();
+                    Ok(File::options().append(true).open(&log)?.write_all(bytes)?)
+                })
+            },
+        );
+        let error = format!("{:#}", copied.unwrap_err());
+        assert!(
+            error.contains("log grew while it was read") && read_bytes == 3 << 20,
+            "{read_bytes}: {error}"
+        );
+    }
 }

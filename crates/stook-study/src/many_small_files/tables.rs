@@ -1,5 +1,6 @@
 //! The tables that the page and the text of the study of many small files both have.
 
+use stook::report::stats::Summary;
 use stook::report::table::{Table, Tone};
 use stook::report::units;
 
@@ -13,6 +14,14 @@ pub(super) fn times_of(times: Option<f64>) -> String {
     times.map_or_else(|| NONE.to_owned(), |times| format!("{times:.2}"))
 }
 
+/// The least and the most of the rounds; of one there is no spread.
+pub(super) fn spread_of_rounds(rounds: usize, summary: &Summary) -> String {
+    match rounds {
+        0 | 1 => NONE.to_owned(),
+        _ => format!("{:.3} – {:.3}", summary.min, summary.max),
+    }
+}
+
 /// What has rounds of its own.
 pub(super) fn further(findings: &Findings) -> Table {
     let columns = ["", "Time", "Spread", "Processor", "Read ÷ asked", "Times", "as long as"];
@@ -21,7 +30,7 @@ pub(super) fn further(findings: &Findings) -> Table {
         let cells = [
             row.label.to_owned(),
             format!("{:.3} s", row.seconds),
-            format!("{:.3} – {:.3}", row.summary.min, row.summary.max),
+            spread_of_rounds(row.runs.len(), &row.summary),
             format!("{:.2} s", cpu_s / row.runs.len().max(1) as f64),
             times_of(row.read_amplification),
             row.times.as_ref().map_or_else(String::new, |times| format!("{:.2}", times.ratio)),
@@ -65,4 +74,17 @@ fn cells_of(name: &str, on: &OnMeasured) -> Vec<String> {
         times_of(files.read_amplification),
         on.driver.clone(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: “0.288 – 0.288”.
+    #[test]
+    fn one_round_has_no_spread() {
+        let summary = |seconds: &[f64]| Summary::of(seconds).unwrap();
+        assert_eq!(spread_of_rounds(1, &summary(&[0.288])), NONE);
+        assert_eq!(spread_of_rounds(2, &summary(&[0.5, 0.288])), "0.288 – 0.500");
+    }
 }

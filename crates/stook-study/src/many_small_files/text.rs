@@ -6,12 +6,12 @@ use stook::report::units;
 use super::tables::{further, on_file_systems, times_of};
 use super::{Findings, LIMIT};
 use crate::Text;
-use crate::text::numbers;
+use crate::text::{numbers, rounds};
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let method = &findings.method;
     let mut text = vec![
-        Text::line(format_args!("\n{}, read cold, {} rounds", method.data, method.runs)),
+        Text::line(format_args!("\n{}, read cold, {}", method.data, rounds(method.runs))),
         Text::line(format_args!("Limit: {}\n", method.limit_tool)),
         Text::Table(measured(findings)),
     ];
@@ -21,7 +21,7 @@ pub(super) fn text(findings: &Findings) -> Vec<Text> {
     if let Some(why) = &method.uncounted {
         text.push(Text::line(format_args!("What devices read is not known: {why}.")));
     }
-    let title = format!("What else the document speaks of, {} rounds", method.further_runs);
+    let title = format!("What else the document speaks of, {}", rounds(method.further_runs));
     text.extend(Text::titled(&title, further(findings)));
     text.extend(
         findings

@@ -6,6 +6,7 @@ use super::archives::{ARCHIVE_BYTES, Order, Shape};
 use super::merged::SLOW;
 use super::published::{DISK, NVME, SATA};
 use super::{Findings, JOBS, simulated};
+use crate::environment::DeviceKind;
 use crate::frame::{Claim, Judgement, Printed, no_figures, not_measured};
 use crate::text::duration_s;
 use crate::verdict::Verdict;
@@ -28,7 +29,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
             let ratios = ratios(&DISK);
             (Verdict::of(ratios.iter().all(|ratio| *ratio < AS_FAST)), of_single(&ratios))
         },
-        here: |found| match found.rotates() {
+        here: |found| match found.is_hard_disk() {
             true => of_jobs(found, |ratios| ratios.iter().all(|ratio| *ratio < AS_FAST)),
             false => no_disk(found, |ratios| ratios.iter().all(|ratio| *ratio < AS_FAST)),
         },
@@ -41,7 +42,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
             let ratios = [ratios(&SATA), ratios(&NVME)].concat();
             (Verdict::of(ratios.iter().all(|ratio| *ratio >= AS_FAST)), of_single(&ratios))
         },
-        here: |found| match found.is_ssd() {
+        here: |found| match found.kind().is_ssd() {
             true => of_jobs(found, |ratios| ratios.iter().all(|ratio| *ratio >= AS_FAST)),
             false => not_measured(NO_SSD),
         },
@@ -54,7 +55,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
             let ratios = ratios(&NVME);
             (Verdict::of(ratios.iter().all(|ratio| *ratio > 1.0)), of_single(&ratios))
         },
-        here: |found| match found.is_nvme() {
+        here: |found| match found.kind() == DeviceKind::NvmeSsd {
             true => of_jobs(found, |ratios| ratios.iter().all(|ratio| *ratio > 1.0)),
             false => not_measured("The device is not known to be NVMe."),
         },
@@ -67,7 +68,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
             let ratios = ratios(&DISK);
             (Verdict::of(falling(&ratios)), of_single(&ratios))
         },
-        here: |found| match found.rotates() {
+        here: |found| match found.is_hard_disk() {
             true if job_ratios(found).len() < 2 => not_measured("Fewer than two jobs are valid."),
             true => of_jobs(found, falling),
             false => no_disk(found, falling),
@@ -123,7 +124,7 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
         check: "A merged copy of 512 files of 128 KiB is read at 95% of the rate of one file, or more, on a disk that rotates.",
         there: no_figures,
         here: |found| {
-            if !found.rotates() {
+            if !found.is_hard_disk() {
                 return not_measured(NO_DISK);
             }
             let whole = found.rows.iter().find(|row| (row.shape, row.order) == (Shape::WHOLE, Order::InTurn));
@@ -151,9 +152,9 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
             let example = Shape::Partly { members: 32, external: 16 };
             match found.against_whole(example, Order::InTurn) {
                 None => not_measured("It was not read."),
-                Some(_) if found.environment.rotates.is_none() => not_measured(NO_KIND),
+                Some(_) if found.kind() == DeviceKind::Unknown => not_measured(DeviceKind::UNKNOWN),
                 Some(ratio) => {
-                    (Verdict::of((ratio < AS_FAST) == found.rotates()), format!("{ratio:.2} of it."))
+                    (Verdict::of((ratio < AS_FAST) == found.is_hard_disk()), format!("{ratio:.2} of it."))
                 }
             }
         },
@@ -188,7 +189,6 @@ pub(super) const CLAIMS: [Claim<Findings>; 12] = [
 
 const NO_DISK: &str = "No disk is known to rotate here.";
 const NO_SSD: &str = "The device is not known to be an SSD.";
-const NO_KIND: &str = "The device does not say whether it rotates.";
 
 fn bound(share: f64) -> Judgement {
     (Verdict::of(share >= BOUND), format!("{} of it.", units::percent(share)))
@@ -274,7 +274,7 @@ pub(super) fn size_rule(found: &Findings) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use stook::bench::gates::State;
 
     use super::super::{Job, Merged, Row, Rule};
@@ -284,7 +284,7 @@ mod tests {
     use crate::frame::judged;
 
     /// Every job and shape at this share of the first, on an NVMe SSD or a disk.
-    fn found(share: f64, rotates: bool) -> Findings {
+    pub(in super::super) fn found(share: f64, rotates: bool) -> Findings {
         let rate = |is_first: bool| if is_first { 1e9 } else { share * 1e9 };
         let job = |(block_bytes, depth): (u64, u32)| Job {
             block_bytes,
@@ -321,6 +321,7 @@ mod tests {
             archives: 1,
             rounds: 1,
             cold: String::new(),
+            is_memory: false,
             environment: Environment {
                 device: if rotates { "sda1, Blue" } else { "nvme0n1p2, Rocket" }.to_owned(),
                 rotates: Some(rotates),

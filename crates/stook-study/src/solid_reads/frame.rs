@@ -6,6 +6,7 @@ use super::archives::{ARCHIVE_BYTES, Order, Shape};
 use super::conclusions::{CLAIMS, break_even, size_rule};
 use super::published::{DISK, DOCUMENT, JOBS, NVME, SATA, TEXT};
 use super::{Findings, Job};
+use crate::environment::{DeviceKind, memory_first, nothing_of_a_device};
 use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
 use crate::text::duration_s;
 
@@ -14,7 +15,10 @@ pub(super) fn frame(findings: &Findings) -> Frame {
         verdict: verdict(findings),
         tables: tables(findings),
         procedure: procedure(findings),
-        conclusions: judged(&CLAIMS, findings),
+        conclusions: match findings.is_memory {
+            true => nothing_of_a_device(judged(&CLAIMS, findings)),
+            false => judged(&CLAIMS, findings),
+        },
         elsewhere: ELSEWHERE.into(),
         ..Frame::of(DOCUMENT, &CONTRADICTIONS, &findings.environment)
     }
@@ -27,14 +31,18 @@ fn verdict(findings: &Findings) -> String {
         share.map_or_else(|| NONE.to_owned(), units::percent)
     };
     format!(
-        "An archive of 512 files of 128 KiB is read at {} of the rate of one file when they are read one after the other, \
+        "{}An archive of 512 files of 128 KiB is read at {} of the rate of one file when they are read one after the other, \
          and at {} through a stitched file with 16 reads at once. {} {}",
+        memory_first(findings.is_memory),
         share(Order::InTurn),
         share(Order::AtOnce),
         break_even(findings),
         size_rule(findings)
     )
 }
+
+/// Over figures of a device that does not say of which kind it is.
+const UNKNOWN_DEVICE: &str = "This device, kind unknown: the job";
 
 fn rate(rate: Option<f64>) -> String {
     rate.map_or_else(|| NONE.to_owned(), units::rate)
@@ -58,10 +66,11 @@ fn tables(findings: &Findings) -> Vec<Beside> {
             rate(row.map(|row| row.bytes_per_s))
         })
     };
-    // Ours are of one kind of device.
-    let class = |row: Option<u64>, matches: bool| {
+    // Ours are of one kind of device, or stand beside all of them with a head that says it of none.
+    let is_unknown = findings.kind() == DeviceKind::Unknown && !findings.is_memory;
+    let class = |row: Option<u64>, kind: DeviceKind| {
         let [turn, once] = real(row);
-        if matches {
+        if findings.kind() == kind || is_unknown {
             let ratio = row.and_then(|block_bytes| match block_bytes {
                 ARCHIVE_BYTES => Some(1.0),
                 other => findings.job_against_first(other),
@@ -73,29 +82,33 @@ fn tables(findings: &Findings) -> Vec<Beside> {
             [NONE; 4].map(str::to_owned)
         }
     };
-    let columns = ["Here, the job", "Against the first", "Real files, in turn", "Stitched, 16 at once"];
+    let job_column = if is_unknown { UNKNOWN_DEVICE } else { "Here, the job" };
+    let columns = [job_column, "Against the first", "Real files, in turn", "Stitched, 16 at once"];
     // Of the one class that is simulated, too.
     let disk_columns =
         [columns[0], columns[1], columns[2], columns[3], "Simulated, no measurement", "Against the first"];
-    let disk = |row: usize, matches: bool| {
-        let [job, ratio, turn, once] = class(four.get(row).copied(), matches);
+    let disk = |row: usize| {
+        let [job, ratio, turn, once] = class(four.get(row).copied(), DeviceKind::HardDisk);
         let jobs = &findings.simulated;
         let simulated = jobs.iter().find(|job| Some(job.block_bytes) == four.get(row).copied());
         let against = simulated.zip(jobs.first()).map(|(job, first)| job.bytes_per_s / first.bytes_per_s);
         let against = against.map_or_else(|| NONE.to_owned(), |ratio| format!("{ratio:.2}x"));
         [job, ratio, turn, once, rate(simulated.map(|job| job.bytes_per_s)), against]
     };
-    let is_sata = findings.is_ssd() && findings.environment.device.starts_with("sd");
     vec![
         Beside::new(JOBS, ["Here", "Here, fio"], jobs),
-        Beside::new(DISK, disk_columns, |row| disk(row, findings.rotates())),
-        Beside::new(SATA, columns, |row| class(five.get(row).copied(), is_sata)),
-        Beside::new(NVME, columns, |row| class(four.get(row).copied(), findings.is_nvme())),
+        Beside::new(DISK, disk_columns, disk),
+        Beside::new(SATA, columns, |row| class(five.get(row).copied(), DeviceKind::SataSsd)),
+        Beside::new(NVME, columns, |row| class(four.get(row).copied(), DeviceKind::NvmeSsd)),
         Beside::new(TEXT, ["Here"], |row| {
-            let limit = findings.rule.filter(|rule| rule.slow_bytes.is_some()).map(|rule| rule.fast_bytes);
+            // Sizes between the two were not read.
+            let limit = findings.rule.and_then(|rule| {
+                let [slow, fast] = [rule.slow_bytes?, rule.fast_bytes].map(units::bytes_binary);
+                Some(format!("more than {slow}, at most {fast}"))
+            });
             [match row {
                 0..=3 => ["32", "16", "17", "64 MiB"][row].to_owned(),
-                5 => limit.map_or_else(|| NONE.to_owned(), units::bytes_binary),
+                5 => limit.unwrap_or_else(|| NONE.to_owned()),
                 _ => NONE.to_owned(),
             }]
         }),
@@ -157,7 +170,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
         Step::other(
             "Three devices and two file systems: hard disk and SATA on ntfs3, NVMe on btrfs",
             device(findings),
-            "the others are not here: the tables of other devices have a dash",
+            "the others are not here: their tables have a dash, or a device of unknown kind, marked so",
         ),
         Step::other(
             "A hard disk",
@@ -237,3 +250,47 @@ const ELSEWHERE: [Elsewhere; 1] = [Elsewhere {
            Those figures are ours, and not published.",
     written_in: "docs/BENCHMARKS.md",
 }];
+
+#[cfg(test)]
+mod tests {
+    use super::super::conclusions::tests::found;
+    use super::*;
+    use crate::environment::Environment;
+    use crate::verdict::Verdict;
+
+    /// Before: the figures of a virtual disk stood beside none of the published ones.
+    #[test]
+    fn a_device_of_unknown_kind_stands_beside_all_and_its_head_says_so() {
+        let of = |device: &str, rotates| {
+            let environment = Environment { device: device.to_owned(), rotates, ..Environment::default() };
+            frame(&Findings { environment, ..found(0.5, false) }).tables
+        };
+        let jobs = |tables: &[Beside]| [1, 2, 3].map(|table| tables[table].here[0][0] != NONE);
+        let unknown = of("vda1", None);
+        assert_eq!(jobs(&unknown), [true; 3]);
+        assert!(unknown[1..4].iter().all(|table| table.here_columns[0] == UNKNOWN_DEVICE));
+        let nvme = of("nvme0n1", Some(false));
+        assert_eq!(jobs(&nvme), [false, false, true]);
+        assert!(nvme.iter().all(|table| table.here_columns[0] != UNKNOWN_DEVICE));
+    }
+
+    /// Before: the smallest fast size stood there as if it were the limit.
+    #[test]
+    fn the_limit_of_small_files_lies_between_two_sizes_that_were_read() {
+        let cell = |found: &Findings| frame(found).tables[4].here[5][0].clone();
+        let mut one = found(0.5, false);
+        assert_eq!(cell(&one), "more than 512 KiB, at most 1.00 MiB");
+        one.rule = None;
+        assert_eq!(cell(&one), NONE);
+    }
+
+    /// Before: conclusions about devices were judged on what lies in memory.
+    #[test]
+    fn what_lies_in_memory_says_so_first_and_decides_nothing() {
+        let environment = Environment::default();
+        let said = frame(&Findings { is_memory: true, environment, ..found(0.5, false) });
+        assert!(said.verdict.starts_with("The data lies in memory, and on no device. An archive"));
+        assert!(said.conclusions.iter().all(|one| one.verdict == Verdict::NotMeasured));
+        assert!(said.tables[1..4].iter().all(|table| table.here[0][0] == NONE));
+    }
+}

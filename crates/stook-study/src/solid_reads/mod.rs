@@ -31,11 +31,12 @@ pub use self::merged::{Merged, Rule};
 pub use self::simulated::SimulatedJob;
 use crate::cold::{Cold, Next};
 use crate::disk::SimulatedDisk;
-use crate::environment::Environment;
+use crate::environment::{DeviceKind, Environment, is_memory};
 use crate::frame::Frame;
 use crate::limit::Fio;
 use crate::place::{IsOwn, OwnDirectory, PlaceLock};
-use crate::sample::{check_space, sync, write_data};
+use crate::progress::{Expected, Portion, Unit, Watched, counting, ms_of};
+use crate::sample::{BLOCK_LEN, check_space, sync, write_data};
 use crate::{Hooks, OptionError, Study, Text};
 
 /// Blocks and depths of the published jobs, and one that stands in one of its tables only.
@@ -119,6 +120,9 @@ pub struct Findings {
     pub rounds: u32,
     /// How caches were emptied.
     pub cold: String,
+    /// Whether the files lie in memory, so that nothing is judged of a device.
+    #[serde(skip)]
+    pub is_memory: bool,
     /// On what.
     #[serde(skip)]
     pub environment: Environment,
@@ -203,12 +207,34 @@ impl SolidReads {
         self.file_bytes.saturating_add(archive.saturating_mul(self.archives)).saturating_add(ARCHIVE_BYTES)
     }
 
+    /// Bytes that a round reads of real files.
+    fn round_bytes(&self) -> u64 {
+        let reads = (Shape::ALL.len() * Order::ALL.len()) as u64;
+        reads.saturating_mul(ARCHIVE_BYTES).saturating_mul(self.archives)
+    }
+
+    /// How long the jobs take, seconds, and those of fio.
+    fn jobs_s(&self) -> f64 {
+        let own_s = self.bench().expected_s().unwrap_or_default();
+        let with_fio = Fio::version().is_some();
+        if with_fio { own_s + self.time_s * JOBS.len() as f64 } else { own_s }
+    }
+
     fn make_files(&self, place: &Place, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        let shown = hooks.begin(&Portion::new("writing", Unit::Bytes, self.needed_bytes() - ARCHIVE_BYTES));
+        let write = |path: &Path, file_bytes: u64| {
+            let block_bytes = file_bytes.min(BLOCK_LEN as u64);
+            write_data(path, file_bytes, || {
+                shown.add(block_bytes);
+                hooks.check()
+            })
+        };
+        write(&place.file(), self.file_bytes)?;
         let files = place.files();
         for archive in 0..self.archives {
             for (file_bytes, count) in Self::kinds() {
                 for number in 0..count {
-                    write_data(&files.path(file_bytes, archive, number), file_bytes, || hooks.check())?;
+                    write(&files.path(file_bytes, archive, number), file_bytes)?;
                 }
             }
         }
@@ -218,8 +244,9 @@ impl SolidReads {
     fn run_jobs(&self, place: &Place, hooks: &dyn Hooks) -> anyhow::Result<Vec<Job>> {
         let bench = self.bench();
         let interrupted = || hooks.check().err().unwrap_or_else(|| bench::Error::Interrupted.into());
-        let observer = hooks.observer(&bench);
-        let result = match bench.run(&place.file(), &Backend::Auto, &*observer) {
+        let shown = hooks.begin(&Portion::new("jobs of fio", Unit::Milliseconds, ms_of(self.jobs_s())));
+        let observer = Watched { hooks, shown: &*shown };
+        let result = match bench.run(&place.file(), &Backend::Auto, &observer) {
             Err(bench::Error::Interrupted) => return Err(interrupted()),
             Ok(result) if result.interrupted => return Err(interrupted()),
             result => result?,
@@ -238,6 +265,9 @@ impl SolidReads {
                 cached: false,
             };
             let fio = with_fio.then(|| fio.run(&[place.file()])).transpose()?;
+            if fio.is_some() {
+                shown.add(ms_of(self.time_s));
+            }
             jobs.push(Job {
                 block_bytes,
                 depth,
@@ -276,6 +306,11 @@ impl Study for SolidReads {
         check_space(&self.work, self.needed_bytes()).context("the files of --size and --archives do not fit")
     }
 
+    fn expected(&self) -> Expected {
+        let rounds = self.round_bytes().saturating_mul(u64::from(self.rounds));
+        Expected { time_s: self.jobs_s(), bytes: self.needed_bytes().saturating_add(rounds) }
+    }
+
     fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
         PlaceLock::take_all([self.work.as_path()])
     }
@@ -283,7 +318,6 @@ impl Study for SolidReads {
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
         let place = Place::make(&self.work)?;
         hooks.note(&format!("Writing {}", units::bytes_binary(self.needed_bytes())));
-        write_data(&place.file(), self.file_bytes, || hooks.check())?;
         self.make_files(&place, hooks)?;
         let cold = match self.keep_caches {
             true => Cold::Files("they were to be left alone".to_owned()),
@@ -300,12 +334,15 @@ impl Study for SolidReads {
         state.rounds += 1;
         hooks.note(&format!("Real files, round {} of {}", state.rounds, self.rounds));
         let files = state.place.files();
+        let what = format!("round {} of {}", state.rounds, self.rounds);
+        let shown = hooks.begin(&Portion::new(what, Unit::Bytes, self.round_bytes()));
         for archive in 0..self.archives {
             for (shape, order, runs) in &mut state.rows {
                 hooks.check()?;
                 let archive = Archive::new(*shape, &files, archive);
                 state.cold.prepare(Next { paths: archive.paths(), memory_bytes: ARCHIVE_BYTES })?;
                 runs.push(archive.read(*order)?);
+                shown.add(ARCHIVE_BYTES);
             }
         }
         Ok(())
@@ -315,15 +352,18 @@ impl Study for SolidReads {
     /// bytes.
     fn check_bytes(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
         let files = state.place.files();
+        let pieces = (Shape::ALL.len() + merged::FILE_BYTES.len()) as u64;
+        let task = Portion::new("comparing and merging", Unit::Bytes, pieces * ARCHIVE_BYTES);
+        let before_each = counting(hooks, &task, ARCHIVE_BYTES);
         for shape in Shape::ALL {
-            hooks.check()?;
+            before_each()?;
             let archive = Archive::new(shape, &files, 0);
             let stitched = archive.stitched(false)?.read_at(ByteRange::to(ARCHIVE_BYTES))?;
             anyhow::ensure!(stitched == archive.bytes()?, "{}: other bytes, stitched", shape.label());
         }
         let copy = state.place.0.path().join("merged");
         for file_bytes in merged::FILE_BYTES {
-            hooks.check()?;
+            before_each()?;
             state.copied.push(Copied::measure(file_bytes, &files, &state.cold, &copy)?);
         }
         Ok(())
@@ -354,6 +394,7 @@ impl Study for SolidReads {
             archives: self.archives,
             rounds: state.rounds,
             cold: state.cold.describe(),
+            is_memory: is_memory(&self.work),
             environment: Environment::of(&self.work),
         })
     }
@@ -372,19 +413,14 @@ impl Study for SolidReads {
 }
 
 impl Findings {
-    /// Whether a disk is known to rotate here. A virtual one is of no kind.
-    fn rotates(&self) -> bool {
-        self.environment.rotates == Some(true)
+    /// The kind of the device; of what lies in memory there is none.
+    fn kind(&self) -> DeviceKind {
+        self.environment.kind()
     }
 
-    /// Whether the device is known to be an SSD.
-    fn is_ssd(&self) -> bool {
-        self.environment.rotates == Some(false)
-    }
-
-    /// Whether the device is known to be linked by NVMe.
-    fn is_nvme(&self) -> bool {
-        self.environment.device.starts_with("nvme")
+    /// Whether a disk is known to rotate here.
+    fn is_hard_disk(&self) -> bool {
+        self.kind() == DeviceKind::HardDisk
     }
 
     /// A shape against the whole archive, by its rate in this order.

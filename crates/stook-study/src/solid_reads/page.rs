@@ -8,7 +8,7 @@ use stook::report::units;
 use super::conclusions::{break_even, size_rule};
 use super::{Findings, Order, Row, Shape};
 use crate::Text;
-use crate::text::{duration_s, numbers};
+use crate::text::{duration_s, numbers, spread};
 
 pub(super) fn text(findings: &Findings) -> Vec<Text> {
     let mut text = Vec::from(Text::titled("Jobs of fio: random reads of one file", jobs(findings)));
@@ -112,10 +112,12 @@ fn figures(findings: &Findings) -> Vec<Figure> {
     let small = Shape::Files { file_bytes: 128 << 10 };
     let figure = |order: Order| {
         let value = units::percent(findings.against_whole(small, order)?);
-        Some(Figure {
-            value,
-            label: format!("of the rate of one file: 512 files of 128 KiB, {}", order.label()),
-        })
+        let runs = |shape| findings.rows.iter().find(|row| (row.shape, row.order) == (shape, order));
+        let (own, whole) = (runs(small)?, runs(Shape::WHOLE)?);
+        let ratios: Vec<f64> = whole.runs.iter().zip(&own.runs).map(|(whole, own)| whole / own).collect();
+        let spread = spread(&ratios, units::percent);
+        let label = format!("of the rate of one file: 512 files of 128 KiB, {}{spread}", order.label());
+        Some(Figure { value, label })
     };
     Order::ALL.into_iter().filter_map(figure).collect()
 }

@@ -8,6 +8,7 @@ use super::published::{DOCUMENT, MEMORY, NEED, PLOTS, PYTHON, READS, THREADS};
 use super::work::{NEED_BLOCK_BYTES, NEED_BLOCKS, NEED_STRIDE_BYTES, TOTAL_BYTES, Work};
 use super::{Findings, conclusions, row};
 use crate::frame::{Beside, Contradiction, Elsewhere, Frame, NONE, Step, judged};
+use crate::text::rounds;
 
 pub(super) fn frame(findings: &Findings) -> Frame {
     Frame {
@@ -124,7 +125,7 @@ fn procedure(findings: &Findings) -> Vec<Step> {
                 "the package has to be installed for the interpreter that --python names",
             ),
         },
-        Step::rounds(format!("The median of {} rounds", findings.rounds)),
+        Step::rounds(format!("The median of {}", rounds(findings.rounds))),
     ]
 }
 

@@ -24,14 +24,17 @@ use stook::report::stats::{Summary, median};
 use self::python::{Package, Peer};
 use crate::environment::Environment;
 use crate::frame::Frame;
+use crate::progress::{Expected, Portion, Unit};
+use crate::text::duration_s;
 use crate::{Hooks, OptionError, Study, Text};
 
 pub use self::growth::{By, Growth, Over};
 pub use self::python::Installed;
 pub use self::work::{Held, Work};
 
-/// After how many kinds of work it is said how many there were.
-const NOTED: usize = 20;
+/// A round takes about so long on an ordinary processor, seconds: less from Rust alone, and more
+/// with two packages for Python.
+const ROUND_S: f64 = 6.0;
 
 /// The study.
 #[derive(Debug, Clone)]
@@ -147,6 +150,11 @@ impl Study for SparseFileStudy {
         Ok(())
     }
 
+    /// Nothing of it is of a device.
+    fn expected(&self) -> Expected {
+        Expected { time_s: ROUND_S * self.rounds as f64, bytes: 0 }
+    }
+
     fn prepare(&self, hooks: &dyn Hooks) -> anyhow::Result<State> {
         let start = |package| {
             let started = Peer::start(&self.python, package, &|| hooks.check())?;
@@ -163,7 +171,8 @@ impl Study for SparseFileStudy {
     /// so that all find the same memory and the same speed of the processor.
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
         let all = Work::all();
-        for (number, work) in all.iter().copied().enumerate() {
+        let shown = hooks.begin(&Portion::new("measuring", Unit::Items, all.len() as u64));
+        for work in all {
             let mut times = Times::default();
             for round in 0..self.rounds {
                 hooks.check()?;
@@ -172,10 +181,8 @@ impl Study for SparseFileStudy {
                 measured.or_else(|error| hooks.check().and(Err(error)))?;
             }
             let row = times.row(work)?;
-            // A line for each of some ninety would hide everything else.
-            if (number + 1) % NOTED == 0 {
-                hooks.note(&format!("Measured: {} of {}", number + 1, all.len()));
-            }
+            hooks.detail(&format!("  {}: {}", row.work.label(), duration_s(row.seconds)));
+            shown.add(1);
             state.rows.push(row);
         }
         Ok(())

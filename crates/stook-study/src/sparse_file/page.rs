@@ -10,7 +10,7 @@ use super::text::{growth, python};
 use super::work::{NEED_BLOCKS, NEED_COUNTS, SIZES, SIZES_ABOVE, THREADS, TOTAL_BYTES};
 use super::{Findings, Row, Work, conclusions, locks, row};
 use crate::frame::NONE;
-use crate::text::numbers;
+use crate::text::{numbers, spread};
 
 pub(super) fn page(findings: &Findings) -> Page {
     let page = Page::new("Sparse files in memory").lead(super::frame::frame(findings).verdict).lead(
@@ -24,7 +24,7 @@ pub(super) fn page(findings: &Findings) -> Page {
     page.section("", vec![Block::Figures(figures(findings))])
         .section("Reading", reading(findings))
         .section("Writing", writing(findings))
-        .section("Asking what is needed", asking(findings))
+        .section("What is missing of a range?", asking(findings))
         .section("Threads", in_threads(findings))
         .section("What locks cost", vec![
             Block::Text(locks::EXPLAINED.to_owned()),
@@ -93,8 +93,8 @@ fn asking(findings: &Findings) -> Vec<Block> {
     let sizes = SIZES.into_iter().chain(SIZES_ABOVE).map(|block_bytes| (TOTAL_BYTES / block_bytes) as f64);
     let x = Axis::logarithmic("Blocks").ticks(sizes);
     let y = Axis::logarithmic("Time of one question").format(TickFormat::DurationNs);
-    let caption = "Asking what is needed of 1 MiB that is held in blocks of 16 KiB to 1 byte, 800 bytes between them, by \
-                   their number";
+    let caption = "Asking what is missing of 1 MiB that is held in blocks of 16 KiB to 1 byte, 800 bytes between them, by \
+                   their number (`need` of the document)";
     let of_sizes = series(findings, |work| match work {
         Work::NeedOf { block_bytes } => Some(TOTAL_BYTES / block_bytes),
         _ => None,
@@ -106,13 +106,13 @@ fn asking(findings: &Findings) -> Vec<Block> {
         Work::NeedAll { blocks } => Some(blocks),
         _ => None,
     });
-    let caption = "Asking what is needed of all of it, by the number of blocks that are held, 800 bytes from one to the next";
+    let caption = "Asking what is missing of all of it, by the number of blocks that are held, 800 bytes from one to the next";
     let of_counts = Lines::new(caption, x, y, of_counts).id("need-all");
     let caption = format!(
         "Asking all over a file of {} blocks, 800 bytes from one to the next, by the length of an ask",
         units::count(NEED_BLOCKS)
     );
-    let asks = lines(findings, "need", &caption, |work| match work {
+    let asks = lines_by("Length of an ask", findings, "need", &caption, |work| match work {
         Work::Need { ask_bytes } => Some(ask_bytes),
         _ => None,
     });
@@ -148,8 +148,10 @@ fn figures(findings: &Findings) -> Vec<Figure> {
         (Work::WriteJoined { block_bytes: 1 }, TOTAL_BYTES, "for a write of one byte after the last"),
     ];
     let figure = |(work, count, label): (Work, u64, &str)| {
-        let each_ns = row(&findings.rows, work)?.seconds * 1e9 / count as f64;
-        Some(Figure { value: format!("{each_ns:.0} ns"), label: label.to_owned() })
+        let row = row(&findings.rows, work)?;
+        let each = |seconds: f64| format!("{:.0} ns", seconds * 1e9 / count as f64);
+        let spread = spread(&[row.least_s, row.most_s], each);
+        Some(Figure { value: each(row.seconds), label: format!("{label}{spread}") })
     };
     all.into_iter().filter_map(figure).collect()
 }
@@ -171,8 +173,19 @@ fn series(findings: &Findings, number: impl Fn(Work) -> Option<u64>) -> Vec<Seri
 
 /// The same by the size of blocks.
 fn lines(findings: &Findings, id: &str, caption: &str, size: impl Fn(Work) -> Option<u64>) -> Lines {
+    lines_by("Block", findings, id, caption, size)
+}
+
+/// The same, with a name of what grows.
+fn lines_by(
+    of: &str,
+    findings: &Findings,
+    id: &str,
+    caption: &str,
+    size: impl Fn(Work) -> Option<u64>,
+) -> Lines {
     let ticks = findings.rows.iter().filter_map(|row| size(row.work)).map(|size| size as f64);
-    let x = Axis::logarithmic("Block").format(TickFormat::BytesBinary).ticks(ticks);
+    let x = Axis::logarithmic(of).format(TickFormat::BytesBinary).ticks(ticks);
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);
     Lines::new(caption, x, y, series(findings, &size)).id(id)
 }
@@ -197,7 +210,7 @@ fn threads(
         let name = if all.len() == 1 { words.to_owned() } else { format!("{}, {words}", by.label()) };
         (!points.is_empty()).then(|| Series::new(name, points).tone(tone))
     };
-    let kinds = [("do not touch", false), ("touch", true)];
+    let kinds = [("apart", false), ("touching", true)];
     let all = all.iter().flat_map(|by| kinds.map(|kind| series(*by, kind))).flatten().collect();
     let x = Axis::logarithmic("Threads").ticks(THREADS.map(|threads| threads as f64));
     let y = Axis::logarithmic("Time for all of it").format(TickFormat::DurationNs);

@@ -61,7 +61,7 @@ pub const PLOTS: [Plot; 7] = [
     Plot {
         section: "C++ Performance, Need",
         shows: "The time of need",
-        here: "The charts under “Asking what is needed”",
+        here: "The charts under “What is missing of a range?”",
     },
     Plot {
         section: "C++ Performance, Write",

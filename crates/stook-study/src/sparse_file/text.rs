@@ -1,6 +1,6 @@
 //! The study of sparse files on a terminal.
 
-use stook::report::table::{Table, Tone};
+use stook::report::table::{Align, Table, Tone};
 use stook::report::units;
 
 use super::{Findings, Row, conclusions, locks};
@@ -38,7 +38,10 @@ pub(super) fn python(row: &Row) -> Vec<String> {
 
 /// How questions grow.
 pub(super) fn growth(findings: &Findings) -> Table {
-    let head = numbers("", ["", "", "Each block more", "R²", "Power of their number", "From a line, up to"]);
+    // Two columns of words, and then figures.
+    let head = Table::new("").column("", Align::Left).column("", Align::Left);
+    let figures = ["Each block more", "R²", "Power of their number", "From a line, up to"].into_iter();
+    let head = figures.fold(head, |table, name| table.column(name, Align::Right));
     findings.growth.iter().fold(head, |table, growth| {
         let cells = [
             growth.over.label().to_owned(),

@@ -193,7 +193,7 @@ fn by_threads(threads: u64, is_joined: bool) -> String {
 }
 
 fn short(threads: u64, is_joined: bool, what: &str) -> String {
-    let touch = if is_joined { "touching" } else { "apart" };
+    let touch = if is_joined { "blocks touching" } else { "blocks apart" };
     format!("{}, {what}, {touch}", units::count_of(threads, "thread", "threads"))
 }
 

@@ -17,6 +17,7 @@ use super::needed::{Missing, Sweep};
 use super::published;
 use super::simulated::SimulatedRead;
 use super::wear::Wear;
+use crate::environment::DeviceKind;
 use crate::frame::{self, Conclusion, Judgement, no_figures};
 use crate::text::duration_s;
 use crate::verdict::Verdict;
@@ -55,7 +56,7 @@ pub(super) struct Here<'a> {
     pub(super) rated: Ratings,
     pub(super) long_runs: &'a [Lasting],
     pub(super) wear: &'a Wear,
-    pub(super) rotates: Option<bool>,
+    pub(super) kind: DeviceKind,
     pub(super) simulated: &'a [SimulatedRead],
 }
 
@@ -95,10 +96,10 @@ const CLAIMS: [Claim; 22] = [
         check: "At random places reads of every block, one at a time, take no more than 15% longer than in order.",
         judge: Judge::Apart(
             || frame::not_measured("It read in order only."),
-            |here| match here.rotates {
-                Some(false) => places(here.ordered, here.random),
-                Some(true) => frame::not_measured("This disk rotates."),
-                None => frame::not_measured("The device does not say whether it rotates."),
+            |here| match here.kind {
+                kind if kind.is_ssd() => places(here.ordered, here.random),
+                DeviceKind::HardDisk => frame::not_measured("This disk rotates."),
+                _ => frame::not_measured(DeviceKind::UNKNOWN),
             },
         ),
     },
@@ -573,7 +574,7 @@ mod tests {
             rated: Ratings::default(),
             long_runs: &[],
             wear,
-            rotates: None,
+            kind: DeviceKind::Unknown,
             simulated: &[],
         }
     }
@@ -677,13 +678,13 @@ mod tests {
     fn what_is_said_of_an_ssd_is_judged_on_what_is_known_to_be_one() {
         let (profile, wear) = (published::profile(), Wear::default());
         let fits = Fits::of(&profile, None);
-        let verdict = |rotates| {
-            let here = Here { rotates, ..here(&profile, &wear) };
+        let verdict = |kind| {
+            let here = Here { kind, ..here(&profile, &wear) };
             let found = conclusions((&profile, &fits), &here, &fits);
             found.into_iter().find(|one| one.published.starts_with("An SSD finds")).unwrap().verdict
         };
         assert_eq!(
-            [Some(false), None, Some(true)].map(verdict),
+            [DeviceKind::NvmeSsd, DeviceKind::Unknown, DeviceKind::HardDisk].map(verdict),
             [Verdict::Holds, Verdict::NotMeasured, Verdict::NotMeasured]
         );
     }

@@ -48,7 +48,8 @@ pub(super) const WORDS: [(&str, &str); 7] = [
 
 pub(super) const BASICS: &str = "Four numbers say what a device does, and they were fitted to the measurements: once to those \
     in order, as they were published, and once to those at random places, which are ours. Where they come from is shown \
-    chart by chart; lines that are fitted are drawn through random places.";
+    chart by chart; lines that are fitted are drawn through random places. One whose interval spans more than a factor of \
+    two is left out.";
 
 pub(super) const LATENCY_BLOCK: &str = "Each point is the mean latency of reads of one size, one at a time. To the right \
     the blocks grow, upwards reads take longer; on both axes equal steps are equal factors. A line that begins flat means \

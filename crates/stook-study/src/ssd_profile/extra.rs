@@ -7,6 +7,7 @@ use super::conclusions::{Here, sentence};
 use super::needed::Sweep;
 use super::published;
 use super::simulated::Curves;
+use crate::environment::DeviceKind;
 use crate::frame::{self, Judgement};
 use crate::text::duration_s;
 use crate::verdict::Verdict;
@@ -33,7 +34,7 @@ pub(super) fn rotating_disk(here: &Here<'_>) -> Judgement {
             percent(curves.logarithm_residual_max)
         )
     };
-    if here.rotates == Some(true) {
+    if here.kind == DeviceKind::HardDisk {
         let counted = here.random.blocks.iter().filter(|cell| cell.counts());
         let points: Vec<_> = counted.map(|cell| (cell.block_bytes as f64, cell.latency_mean_s)).collect();
         let Some(found) = Curves::of(&points) else {
@@ -148,7 +149,7 @@ mod tests {
             rated: Ratings::default(),
             long_runs: &[],
             wear: &wear,
-            rotates: None,
+            kind: DeviceKind::Unknown,
             simulated: &simulated,
         };
         change(&mut here);
@@ -205,7 +206,7 @@ mod tests {
             "No disk is known to rotate here. On a simulated one it would not hold: from 5.96 ms to 10.7 ms";
         assert!(said.starts_with(begin), "{said}");
         // The latencies of its SSD are a line, too.
-        assert_eq!(judged(rotating_disk, |here| here.rotates = Some(true)).0, Verdict::DoesNotHold);
+        assert_eq!(judged(rotating_disk, |here| here.kind = DeviceKind::HardDisk).0, Verdict::DoesNotHold);
         let none = judged(rotating_disk, |here| here.simulated = &[]);
         assert_eq!(none, (Verdict::NotMeasured, "No disk is known to rotate here.".to_owned()));
     }
@@ -229,7 +230,7 @@ mod tests {
             rated: Ratings::default(),
             long_runs: &[],
             wear: &worn,
-            rotates: None,
+            kind: DeviceKind::Unknown,
             simulated: &[],
         };
         let (_, said) = endurance_here(&here);

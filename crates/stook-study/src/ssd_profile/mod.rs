@@ -53,6 +53,7 @@ use crate::disk::SimulatedDisk;
 use crate::environment::Environment;
 use crate::frame::{Conclusion, Frame};
 use crate::place::PlaceLock;
+use crate::progress::{Expected, Portion, Shown, Unit, Watched, laid_out_ms, ms_of};
 use crate::text::duration_s;
 use crate::{Hooks, OptionError, Study, Text};
 
@@ -199,10 +200,20 @@ impl SsdProfile {
         all.filter_map(Bench::expected_s).sum::<f64>() + long_run_s
     }
 
-    fn run(&self, bench: &Bench, engines: Backend, hooks: &dyn Hooks) -> anyhow::Result<BenchResult> {
+    /// Test files that are written, one after the other.
+    fn test_files(&self) -> u64 {
+        1 + OtherWay::ALL.len() as u64 + u64::from(self.long_run_s.is_some())
+    }
+
+    fn run(
+        &self,
+        bench: &Bench,
+        engines: Backend,
+        shown: &dyn Shown,
+        hooks: &dyn Hooks,
+    ) -> anyhow::Result<BenchResult> {
         let interrupted = || hooks.check().err().unwrap_or_else(|| bench::Error::Interrupted.into());
-        let observer = hooks.observer(bench);
-        match bench.run(&self.work, &engines, &*observer) {
+        match bench.run(&self.work, &engines, &Watched { hooks, shown }) {
             // Half a sweep answers nothing.
             Err(bench::Error::Interrupted) => Err(interrupted()),
             Ok(result) if result.interrupted => Err(interrupted()),
@@ -238,6 +249,11 @@ impl Study for SsdProfile {
         Ok(())
     }
 
+    fn expected(&self) -> Expected {
+        let bytes = self.file_bytes.saturating_mul(self.test_files());
+        Expected { time_s: self.expected_s(), bytes }
+    }
+
     fn lock(&self) -> anyhow::Result<Vec<PlaceLock>> {
         PlaceLock::take_all([self.work.as_path()])
     }
@@ -251,15 +267,21 @@ impl Study for SsdProfile {
 
     /// All rounds: `bench` takes them itself, and writes the test file before the first.
     fn measure(&self, state: &mut State, hooks: &dyn Hooks) -> anyhow::Result<()> {
-        state.result = Some(self.run(&state.bench, Backend::Auto, hooks)?);
+        let writing_ms = laid_out_ms(self.file_bytes).saturating_mul(self.test_files());
+        let total_ms = ms_of(self.expected_s()).saturating_add(writing_ms);
+        // One bar over all of it.
+        let shown = hooks.begin(&Portion::new("measuring", Unit::Milliseconds, total_ms));
+        state.result = Some(self.run(&state.bench, Backend::Auto, &*shown, hooks)?);
         for way in OtherWay::ALL {
-            hooks.note(&format!("The published cells, {}", way.label()));
-            let result = self.run(&way.bench(self), way.engines(), hooks)?;
+            shown.say("measuring in another way");
+            hooks.detail(&format!("The published cells, {}", way.label()));
+            let result = self.run(&way.bench(self), way.engines(), &*shown, hooks)?;
             state.beside.unstated.push((way, result));
         }
         if let Some(bench) = self.long_run() {
-            hooks.note("A long run of reads, and one of writes");
-            state.beside.long_runs = Some(self.run(&bench, Backend::Auto, hooks)?);
+            shown.say("measuring for long");
+            hooks.detail("A long run of reads, and one of writes");
+            state.beside.long_runs = Some(self.run(&bench, Backend::Auto, &*shown, hooks)?);
         }
         Ok(())
     }
@@ -330,7 +352,7 @@ impl Findings {
             rated: beside.rated,
             long_runs: &long_runs,
             wear: &beside.wear,
-            rotates: environment.rotates,
+            kind: environment.kind(),
             simulated: &simulated,
         };
         let conclusions = conclusions((&published, &published_fits), &here, &sequential_fits);

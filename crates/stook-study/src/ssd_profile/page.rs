@@ -266,6 +266,13 @@ fn gates_section(result: &BenchResult) -> Vec<Block> {
     blocks
 }
 
+/// As it is, and not as it was typed.
+fn absolute(path: &str) -> String {
+    std::path::Path::new(path)
+        .canonicalize()
+        .map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+}
+
 pub(super) fn facts(result: &BenchResult) -> Vec<(String, String)> {
     let environment = &result.environment;
     let known = |value: &Option<String>| value.clone().unwrap_or_default();
@@ -273,7 +280,7 @@ pub(super) fn facts(result: &BenchResult) -> Vec<(String, String)> {
     let run = base.and_then(|cell| cell.runs.first());
     let workload = base.map(|cell| &cell.workload);
     let facts = [
-        ("Place", result.path.clone()),
+        ("Place", absolute(&result.path)),
         ("Test file", format!("{}, full of data that cannot be compressed", bytes_binary(result.file_bytes))),
         ("Device", known(&environment.device)),
         ("Model", known(&environment.device_model)),

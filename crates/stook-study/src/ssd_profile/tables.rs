@@ -60,7 +60,7 @@ impl Grid {
     fn compare<const N: usize>(
         &mut self,
         name: String,
-        cell: &Cell,
+        (cell, ordered): (&Cell, Option<&Cell>),
         parts: [Option<Part>; 2],
         more: [String; N],
     ) {
@@ -70,7 +70,7 @@ impl Grid {
             text(|part| mb(part.bandwidth_bytes_per_s)),
             text(|part| us(part.latency_mean_s)),
         ];
-        let name = if cell.state.is_valid() { name } else { format!("{name} ({})", cell.state) };
+        let name = format!("{name}{}", doubt(cell, ordered));
         self.row([name].into_iter().chain(figures.into_iter().flatten()).chain(more).collect(), tone(cell));
     }
 
@@ -95,6 +95,21 @@ impl Grid {
         let align = |is_text: bool| if is_text { Align::Left } else { Align::Right };
         let table = Table::new(caption);
         self.columns.iter().fold(table, |table, (name, is_text)| table.column(name, align(*is_text)))
+    }
+}
+
+/// What is to be said of a row: the states of its cells, and which of the two has it where they
+/// differ.
+fn doubt(random: &Cell, ordered: Option<&Cell>) -> String {
+    let states = [Some(random.state), ordered.map(|cell| cell.state)];
+    let [random, ordered] = states.map(|state| state.filter(|state| !state.is_valid()));
+    match (random, ordered) {
+        (None, None) => String::new(),
+        (Some(one), Some(other)) if one == other => format!(" ({one})"),
+        (Some(one), Some(other)) => format!(" (at random {one}, in order {other})"),
+        (Some(one), None) if states[1].is_some() => format!(" (at random {one})"),
+        (Some(one), None) => format!(" ({one})"),
+        (None, Some(other)) => format!(" (in order {other})"),
     }
 }
 
@@ -140,7 +155,7 @@ pub(super) fn map(findings: &Findings) -> Grid {
 pub(super) fn blocks(findings: &Findings) -> Grid {
     let mut grid = Grid::new(["Block"].into_iter().chain(FIGURES));
     for (ours, ordered) in pairs(&findings.profile.blocks, &findings.sequential.blocks) {
-        grid.compare(bytes_binary(ours.block_bytes), ours, both(ours, ordered), []);
+        grid.compare(bytes_binary(ours.block_bytes), (ours, ordered), both(ours, ordered), []);
     }
     grid
 }
@@ -152,7 +167,7 @@ pub(super) fn depths(findings: &Findings) -> Grid {
     for (ours, ordered) in pairs(&findings.profile.depths, &findings.sequential.depths) {
         let ratio = |cell: &Cell| format!("{:.3}", cell.little_ratio);
         let more = [ratio(ours), or_none(ordered, ratio)];
-        grid.compare(count(ours.depth), ours, both(ours, ordered), more);
+        grid.compare(count(ours.depth), (ours, ordered), both(ours, ordered), more);
     }
     grid
 }
@@ -296,12 +311,12 @@ pub(super) fn mixes(findings: &Findings) -> Grid {
         for (name, share, parts) in [reads, writes].into_iter().filter(|(_, share, _)| *share > 0) {
             let per_share = |part: Part| significant(normalised(part, share));
             let more = parts.map(|part| or_none(part, per_share));
-            grid.compare(format!("{share}% {name}"), ours, parts, more);
+            grid.compare(format!("{share}% {name}"), (ours, ordered), parts, more);
         }
     }
     if let Some(ours) = &findings.profile.small_writes {
         let name = format!("writes of {}", bytes_binary(ours.block_bytes));
-        grid.compare(name, ours, both(ours, None), [NONE, NONE].map(str::to_owned));
+        grid.compare(name, (ours, None), both(ours, None), [NONE, NONE].map(str::to_owned));
     }
     grid
 }
@@ -457,4 +472,24 @@ pub(super) fn name(workload: &Workload) -> String {
         bytes_binary(workload.block_size),
         count(workload.requested_depth())
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::published;
+    use super::*;
+
+    /// Before: what was not valid in order stood there as if it were.
+    #[test]
+    fn a_row_says_which_of_its_cells_is_in_doubt() {
+        let of = |state| Cell { state, ..published::profile().blocks[0].clone() };
+        let said = |random, ordered: Option<State>| doubt(&of(random), ordered.map(of).as_ref());
+        let (valid, invalid, unverified) = (State::Valid, State::Invalid, State::Unverified);
+        assert_eq!((said(valid, Some(valid)), said(valid, None)), (String::new(), String::new()));
+        assert_eq!(said(valid, Some(invalid)), " (in order not valid)");
+        assert_eq!(said(invalid, Some(valid)), " (at random not valid)");
+        assert_eq!(said(invalid, Some(invalid)), " (not valid)");
+        assert_eq!(said(invalid, None), " (not valid)");
+        assert_eq!(said(unverified, Some(invalid)), " (at random unverified, in order not valid)");
+    }
 }

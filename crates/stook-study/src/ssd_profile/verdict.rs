@@ -33,8 +33,8 @@ pub(super) fn verdict(result: &BenchResult, random: &Fits, ordered: &Fits) -> St
     let is_missing = |fits: &Fits| fits.block.model().is_none() || fits.depth.model().is_none();
     if is_missing(random) || is_missing(ordered) {
         return format!(
-            "{doubt}Only {valid} of {all} measurements passed their checks, so not everything can be \
-             answered. {answers} {WHAT_IS_WRONG}; {AGAIN}."
+            "{doubt}{answers} Only {valid} of {all} measurements passed their checks, so not everything can be \
+             answered. {WHAT_IS_WRONG}; {AGAIN}."
         );
     }
     if valid == all {

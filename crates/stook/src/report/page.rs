@@ -136,6 +136,14 @@ impl Page {
         Ok(self)
     }
 
+    /// All figures in large type, in their order.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        let blocks = self.sections.iter().chain(&self.appendix).flat_map(|(_, blocks)| blocks);
+        blocks
+            .filter_map(|block| if let Block::Figures(figures) = block { Some(figures) } else { None })
+            .flatten()
+    }
+
     /// The page as HTML in UTF-8.
     pub fn render(&self) -> String {
         let title = escape(&self.title);

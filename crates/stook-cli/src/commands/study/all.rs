@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use stook_study::all::{All, STUDIES};
-use stook_study::{Text, sample};
+use stook_study::sample;
 
 use super::{Terminal, as_usage};
 use crate::context::Context;
@@ -23,7 +23,8 @@ pub(super) struct Args {
     /// A directory on the storage that is measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     work: PathBuf,
-    /// Data that each study makes, about; of the small files, of which it makes several forms, one
+    /// Data that each study makes, about; of the small files, of which it makes several forms, one.
+    /// That is all of them together: --size of many-small-files is of each
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = super::parse_size)]
     size: u64,
     /// How long each cell of ssd-profile is measured in each round; a number alone is seconds
@@ -39,6 +40,10 @@ pub(super) struct Args {
     /// Where index.html goes, and a directory for each study
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
+    /// Print every table and every conclusion of each study, and each figure as it is measured,
+    /// instead of some lines of each
+    #[arg(long, short)]
+    verbose: bool,
     /// A study to leave out; may be given several times
     #[arg(long, value_name = "STUDY", value_parser = clap::builder::PossibleValuesParser::new(STUDIES.map(|(name, _)| name)))]
     skip: Vec<String>,
@@ -68,7 +73,7 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         keep_caches: args.keep_caches,
         skip: args.skip,
     };
-    let done = all.run(&args.out, &Terminal(context)).map_err(as_usage);
+    let done = all.run(&args.out, &Terminal::new(context, args.verbose)).map_err(as_usage);
     // Also after an error, or Ctrl-C.
     let kept = All::kept_in(&all.work);
     if sample::has_kept(&kept) {
@@ -77,9 +82,10 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let done = done?;
     let mut output = context.output();
-    match context.json() {
-        true => output.bytes(&done.json()?)?,
-        false => super::print(&[Text::Table(done.table(""))], &mut output)?,
+    match (context.json(), args.verbose) {
+        (true, _) => output.bytes(&done.json()?)?,
+        (false, true) => super::print(&done.text(), &mut output)?,
+        (false, false) => super::print(&done.brief(&args.out), &mut output)?,
     }
     output.finish()?;
     context.note(format_args!("Written: {}", args.out.join("index.html").display()));

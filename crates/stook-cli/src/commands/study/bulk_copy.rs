@@ -37,9 +37,8 @@ pub(super) struct Args {
     /// What the destination is rated at for writes, a second
     #[arg(long, value_name = "RATE", value_parser = super::parse_rating)]
     rated_write: Option<f64>,
-    /// Where study.json and study.html go
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
+    #[command(flatten)]
+    result: super::ResultArgs,
     /// Leave the caches of other programs alone, even as root: give up only what is read next
     #[arg(long)]
     keep_caches: bool,
@@ -59,6 +58,6 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         rated_write_bytes_per_s: args.rated_write,
         keep_caches: args.keep_caches,
     };
-    super::measure(&study, &args.out, context)?;
+    super::measure(&study, &args.result, context)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -33,7 +33,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 50_000, conflicts_with = "dir",
           value_parser = clap::value_parser!(u64).range(1..))]
     files: u64,
-    /// Bytes of each file of the sample
+    /// Bytes of each file of the sample; of `study all` --size is what all of them have together
     #[arg(long, value_name = "SIZE", default_value = "20000", conflicts_with = "dir", value_parser = super::parse_size)]
     size: u64,
     /// File systems to measure as well, as root: some of ext4, xfs, btrfs, vfat, exfat, ntfs and
@@ -44,9 +44,8 @@ pub(super) struct Args {
     /// Rounds of the comparison [default: 3, or fewer so that it takes about two minutes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: Option<u64>,
-    /// Where study.json and study.html go
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
+    #[command(flatten)]
+    result: super::ResultArgs,
     /// Leave the caches of other programs alone, even as root: give up only what is read next
     #[arg(long)]
     keep_caches: bool,
@@ -81,7 +80,7 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         keep_caches: args.keep_caches,
         on: args.on,
     };
-    let measured = super::measure(&study, &args.out, context);
+    let measured = super::measure(&study, &args.result, context);
     // Also after an error, or Ctrl-C.
     if sample::has_kept(&study.work) {
         let clean = ["stook", "study", "many-small-files", "--clean", "--work"];

@@ -32,9 +32,8 @@ pub(super) struct Args {
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Where study.json and study.html go
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
+    #[command(flatten)]
+    result: super::ResultArgs,
     /// Leave the caches of other programs alone, even as root: give up only what is read next
     #[arg(long)]
     keep_caches: bool,
@@ -53,6 +52,6 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         rounds: args.runs,
         keep_caches: args.keep_caches,
     };
-    super::measure(&study, &args.out, context)?;
+    super::measure(&study, &args.result, context)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -38,9 +38,8 @@ pub(super) struct Args {
     /// The Python interpreter in which stook and svfsc are looked for, to be measured from Python
     #[arg(long, value_name = "PROGRAM", default_value = "python3", value_parser = super::parse_program)]
     python: String,
-    /// Where study.json and study.html go
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
+    #[command(flatten)]
+    result: super::ResultArgs,
 }
 
 /// Runs the study, or replays a trace.
@@ -56,7 +55,7 @@ pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         return replay_trace(path.clone(), over, context);
     }
     let study = SparseFileStudy { rounds: args.rounds as usize, python: args.python };
-    super::measure(&study, &args.out, context)?;
+    super::measure(&study, &args.result, context)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -50,9 +50,8 @@ pub(super) struct Args {
     /// What the device is advertised with for writes, a second
     #[arg(long, value_name = "RATE", value_parser = super::parse_rating)]
     rated_write: Option<f64>,
-    /// Where study.json and study.html go
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
+    #[command(flatten)]
+    result: super::ResultArgs,
 }
 
 /// Runs the study.
@@ -60,7 +59,7 @@ pub(super) struct Args {
 /// # Errors
 /// Returns an error if measuring or writing the result fails.
 pub(super) fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    super::measure(&study(&args), &args.out, context)?;
+    super::measure(&study(&args), &args.result, context)?;
     Ok(ExitCode::SUCCESS)
 }
 

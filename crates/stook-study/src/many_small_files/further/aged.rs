@@ -51,6 +51,12 @@ pub(super) fn make_tree(
     sample::remove(&partial)
 }
 
+/// How often [`make_tree`] calls `before_each`.
+pub(super) fn pieces(sample: Sample) -> u64 {
+    let files = sample.files;
+    files + 2 * files.div_ceil(REWRITTEN) + (files - files.div_ceil(LEFT))
+}
+
 /// Writes those of the files into each of the trees, in turn and out of order.
 fn write(
     trees: &[&Path],

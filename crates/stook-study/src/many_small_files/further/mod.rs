@@ -8,6 +8,7 @@ mod java;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use rustix::fs::Advice;
@@ -17,12 +18,13 @@ use stook::report::units;
 
 use self::history::OldRecords;
 use self::java::{FnvSum, Java, JavaReads};
-use super::measure::{Bench, CONFIDENCE, Cost, amplification, device_read_bytes};
+use super::measure::{Bench, CONFIDENCE, Cost, LastTime, amplification, device_read_bytes};
 use super::readers::{Amount, Data, PUBLISHED_BUFFER_LEN, Reader};
 use super::{PLAIN, numbered};
 use crate::Hooks;
 use crate::digest::{Digest, Fingerprint};
 use crate::meter::Taken;
+use crate::progress::{Portion, Unit, counting};
 use crate::sample::Sample;
 
 /// What is written for another program to read, at most.
@@ -118,6 +120,10 @@ impl FurtherReader {
         }
     }
 
+    fn is_of_files(self) -> bool {
+        matches!(self, Self::Numbered | Self::NumberedWithoutReadAhead | Self::Aged | Self::JavaNumbered)
+    }
+
     fn is_java(self) -> bool {
         matches!(self, Self::JavaPlain | Self::JavaNumbered)
     }
@@ -197,11 +203,13 @@ impl FurtherData {
     pub(super) fn make(&self, hooks: &dyn Hooks) -> anyhow::Result<()> {
         if !self.aged.exists() {
             hooks.note(&format!("Making a tree that has aged, {}", self.aged.display()));
-            aged::make_tree(&self.aged, self.sample, || hooks.check())?;
+            let task = Portion::new("making an aged tree", Unit::Items, aged::pieces(self.sample));
+            aged::make_tree(&self.aged, self.sample, counting(hooks, &task, 1))?;
         }
         if !self.history.exists() {
             hooks.note(&format!("Writing them with as much history, {}", self.history.display()));
-            history::write(&self.history, self.sample, || hooks.check())?;
+            let task = Portion::new("writing history", Unit::Items, self.sample.files);
+            history::write(&self.history, self.sample, counting(hooks, &task, 1))?;
         }
         Ok(())
     }
@@ -219,6 +227,7 @@ struct Measured {
     /// Bytes of the used records, or of the file that another program reads.
     bytes: u64,
     costs: Vec<Cost>,
+    timed: LastTime,
 }
 
 /// What these rounds need, and what they found so far.
@@ -252,7 +261,13 @@ impl Further {
         }
         let readers: &[FurtherReader] = if data.is_some() { &ALL } else { &OF_ANY_TREE };
         let readers = readers.iter().filter(|reader| java.is_some() || !reader.is_java());
-        let ways = readers.map(|reader| Measured { reader: *reader, bytes: 0, costs: Vec::new() }).collect();
+        let way = |reader: &FurtherReader| Measured {
+            reader: *reader,
+            bytes: 0,
+            costs: Vec::new(),
+            timed: LastTime::default(),
+        };
+        let ways = readers.map(way).collect();
         Ok(Self { data, java, ways, left_out })
     }
 
@@ -266,16 +281,23 @@ impl Further {
         self.java.as_ref().map(|java| java.version.as_str())
     }
 
-    /// One round: every way once.
+    /// One round, of so many at most: every way once.
     ///
     /// # Errors
     /// Returns an error if reading fails, or the error of [`Hooks::check`].
-    pub(super) fn round(&mut self, bench: &Bench, hooks: &dyn Hooks) -> anyhow::Result<()> {
+    pub(super) fn round(&mut self, bench: &Bench, of: usize, hooks: &dyn Hooks) -> anyhow::Result<()> {
+        let expected_ms =
+            |way: &Measured| way.timed.expected_ms(bench.expected.bytes, way.reader.is_of_files());
+        let what = format!("beside the table, round {} of {of}", self.rounds() + 1);
+        let total_ms = self.ways.iter().map(expected_ms).sum();
+        let shown = hooks.begin(&Portion::new(&what, Unit::Milliseconds, total_ms));
         let is_turned = !self.rounds().is_multiple_of(2);
         let readers: Vec<FurtherReader> = self.ways.iter().map(|way| way.reader).collect();
         let mut ways = std::mem::take(&mut self.ways);
         for at in order(&readers, is_turned) {
             let Some(way) = ways.get_mut(at) else { continue };
+            shown.say(way.reader.label());
+            let began = Instant::now();
             let measured = self.measure(way.reader, bench, hooks);
             if measured.is_err() {
                 // Ctrl-C ends the programs that were started, too.
@@ -284,7 +306,9 @@ impl Further {
             let label = way.reader.label();
             let (cost, bytes) = measured.with_context(|| format!("cannot measure “{label}”"))?;
             let seconds = cost.taken.seconds;
-            hooks.note(&format!("  {label}: {seconds:.2} s, {}", units::rate(bytes as f64 / seconds)));
+            hooks.detail(&format!("  {label}: {seconds:.2} s, {}", units::rate(bytes as f64 / seconds)));
+            shown.add(expected_ms(way));
+            way.timed = LastTime::since(began);
             way.bytes = bytes;
             way.costs.push(cost);
         }
@@ -410,8 +434,11 @@ impl Further {
             let is_base = matches!(reader, FurtherReader::Plain | FurtherReader::Numbered);
             !(is_base || reader.is_java() || reader.is_of_other_program())
         };
-        for way in self.ways.iter().filter(|way| is_own(way.reader)) {
-            hooks.check()?;
+        let ways = || self.ways.iter().filter(|way| is_own(way.reader));
+        let task = Portion::new("comparing what is beside the table", Unit::Items, ways().count() as u64);
+        let before_each = counting(hooks, &task, 1);
+        for way in ways() {
+            before_each()?;
             let digest = Digest::default();
             self.read(way.reader, data, |key, offset, bytes| digest.piece(key, offset, bytes))?;
             let (found, label) = (digest.finish(), way.reader.label());
@@ -512,10 +539,6 @@ mod tests {
 
         fn check(&self) -> anyhow::Result<()> {
             Ok(())
-        }
-
-        fn observer<'a>(&'a self, _: &stook::bench::Bench) -> Box<dyn stook::bench::Observer + 'a> {
-            Box::new(stook::bench::Unobserved)
         }
     }
 

@@ -21,6 +21,7 @@ use super::{PLAIN, RUNS, numbered};
 use crate::cold::{Cold, Next};
 use crate::digest::Fingerprint;
 use crate::meter::Taken;
+use crate::progress::{Portion, Unit, counting};
 use crate::sample::{self, Sample};
 use crate::{Hooks, OptionError};
 
@@ -217,8 +218,9 @@ impl<'a> OnBench<'a> {
             pack: PathBuf::new(),
             numbered: Some(sample.files),
         };
-        numbered::make_tree(&data.tree, sample, || hooks.check())?;
-        numbered::write(&data.plain, sample, || hooks.check())?;
+        let task = |what| Portion::new(what, Unit::Bytes, sample.bytes());
+        numbered::make_tree(&data.tree, sample, counting(hooks, &task("making the files"), sample.size))?;
+        numbered::write(&data.plain, sample, counting(hooks, &task("writing one file"), sample.size))?;
         sample::sync(image.root())?;
         let cluster_bytes = rustix::fs::statvfs(image.root()).context("cannot look at it")?.f_frsize;
         let costs = self.rounds(image, &data)?;
@@ -248,7 +250,7 @@ impl<'a> OnBench<'a> {
             for (reader, costs) in READERS.into_iter().zip(&mut all) {
                 let cost = self.read(image, data, reader)?;
                 let label = reader.label();
-                self.hooks.note(&format!("  {number}: {label}: {:.2} s", cost.taken.seconds));
+                self.hooks.detail(&format!("  {number}: {label}: {:.2} s", cost.taken.seconds));
                 costs.push(cost);
             }
             last = round.elapsed();
