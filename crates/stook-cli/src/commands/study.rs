@@ -172,7 +172,7 @@ impl Hooks for Terminal<'_> {
     }
 
     fn observer<'a>(&'a self, bench: &Bench) -> Box<dyn Observer + 'a> {
-        Box::new(Watcher::new(bench, self.0))
+        Box::new(Watcher::new(bench.file_bytes, bench.expected_s(), self.0))
     }
 }
 

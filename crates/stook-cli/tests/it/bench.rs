@@ -151,6 +151,27 @@ fn both_engines_can_be_named() {
 }
 
 #[test]
+fn blocks_of_several_sizes_are_shown_with_the_figures_of_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--bssplit", "4k/60:16k", "--size", "1M", "--seed", "3"];
+    let report = json(directory.path(), &flags);
+    documented("bench", &report);
+    let cell = &report["cells"][0];
+    assert_eq!(cell["block_split"][1], serde_json::json!({"block_size": 16384, "percent": 40}));
+    let counts = |report: &Value| -> Vec<u64> {
+        let sizes = report["cells"][0]["sizes"].as_array().unwrap();
+        sizes.iter().map(|size| size["count"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(counts(&report), counts(&json(directory.path(), &flags)), "the same of the same seed");
+    let (_, stdout, _) = bench(directory.path(), &flags);
+    assert!(stdout.contains("4096/60:16384/40") && stdout.contains("  of these  "), "{stdout}");
+    let (code, stdout, _) = bench(directory.path(), &["--bssplit", "4k/60:16k", "--fio-job"]);
+    assert!(code == 0 && stdout.contains("bssplit=4096/60:16384/40\n"), "{stdout}");
+    let (code, _, stderr) = bench(directory.path(), &["--bssplit", "4k/60:16k/60"]);
+    assert!(code == 2 && stderr.contains("--bssplit") && stderr.contains("add up to 120%"), "{stderr}");
+}
+
+#[test]
 fn a_job_file_says_what_is_measured() {
     let directory = tempfile::tempdir().unwrap();
     let job = directory.path().join("job.toml");

@@ -13,9 +13,9 @@ use stook::bench::compare::{
 use stook::bench::gates::State;
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::json::Document;
-use stook::report::units::{bytes_binary, count, duration_ns};
+use stook::report::units::{count, duration_ns};
 
-use super::table::{depth, full_name, name};
+use super::table::{block, depth, full_name, name};
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::output::{Align, Output, Table, printable};
@@ -273,7 +273,7 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
     let mut table = Table::new(columns.chain([("", Align::Left)]));
     for cell in &report.cells {
         let workload = &cell.workload;
-        let row = [name(workload), bytes_binary(workload.block_size), depth(workload)];
+        let row = [name(workload), block(workload), depth(workload)];
         table.row(row.into_iter().chain(cell.figures()));
     }
     if !report.cells.is_empty() {

@@ -5,6 +5,7 @@ mod fits;
 mod gates;
 mod loads;
 mod open_loops;
+mod slo;
 
 use stook::bench::gates::{CellFacts, Gate, GateName, Load, Looks, Outcome, Series};
 use stook::bench::model::depth::DepthCell;
