@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use stook::bench::page::page;
 use stook::bench::slo::Objective;
 use stook::bench::{
     Arrival, Bench, BenchResult, BlockSplit, Error, Job, KEPT_NAME, Observer, Preset, Rw, Sweep, Workload,
@@ -17,7 +18,9 @@ use stook::bench::{
 };
 use stook::engine::Backend;
 use stook::report::json::Document;
+use stook::report::page::Page;
 use stook::report::units;
+use stook_study::sample::{check_publish, publish};
 
 use crate::context::Context;
 use crate::exit::{self, UsageError};
@@ -35,6 +38,7 @@ Examples:
   stook bench . --slo p99=2ms --depth 64 --arrival poisson
   stook bench big.bin --buffered                       an existing file, only read
   stook bench . --preset ssd --json > ssd.json
+  stook bench . --depth 1,4,16,64 --html depths.html
   stook bench . --rw write --block-size 1M --long-run 2m   past the write cache
 
 In a directory it makes a test file full of data that has no name while it is
@@ -186,6 +190,9 @@ struct RunArgs {
     /// Print the equivalent job of fio, and measure nothing
     #[arg(long)]
     fio_job: bool,
+    /// Write the result as a page too: one HTML file that needs nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "fio_job")]
+    html: Option<PathBuf>,
     /// Print one line of comma-separated values for each cell
     #[arg(long, conflicts_with_all = ["json", "fio_job"])]
     csv: bool,
@@ -265,8 +272,12 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     if args.run.fio_job {
         return print_fio_job(&bench, path, context);
     }
+    if let Some(html) = &args.run.html {
+        check_publish(html)?;
+    }
     if let Some(objective) = args.run.slo {
-        return slo::run(&bench, objective, path, &Backend::from(args.run.engine), context);
+        let html = args.run.html.as_deref();
+        return slo::run(&bench, (objective, path), &Backend::from(args.run.engine), html, context);
     }
     if let (Some(_), Some(seconds)) = (bench.long_run_s, bench.expected_s()) {
         let time = units::duration(Duration::from_secs_f64(seconds));
@@ -279,8 +290,22 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
         Err(Error::Interrupted) => return Err(interrupt::Interrupted.into()),
         result => result.map_err(as_usage)?,
     };
+    if let Some(html) = &args.run.html {
+        let models = models::Models::of(&result);
+        let document = Document::new("bench", WithModels { result: &result, models });
+        write_page(html, page(&result), &document)?;
+    }
     print(&result, &args, context)?;
     if result.interrupted { Err(interrupt::Interrupted.into()) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// Writes a page with the document that it was made from.
+fn write_page(path: &Path, page: Page, document: &impl serde::Serialize) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let footer = format!(
+        "Made by stook {version}. Everything is embedded in this page as JSON, in the element with the id `data`."
+    );
+    publish(path, page.footer(footer).data(document)?.render().as_bytes())
 }
 
 /// What is for one kind of target, and would be ignored with the other.

@@ -96,7 +96,7 @@ const BESIDE: [(&str, &str); 25] = [
 
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
-const TEXTS: [&str; 39] = [
+const TEXTS: [&str; 40] = [
     "--token",
     "--token-file",
     "--accept",
@@ -133,6 +133,7 @@ const TEXTS: [&str; 39] = [
     "--out",
     "--job",
     "--from-fio",
+    "--html",
     "--report",
     "--into",
     "--log",

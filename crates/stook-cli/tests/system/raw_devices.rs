@@ -162,7 +162,12 @@ fn a_disk_with_a_mounted_partition_is_not_written() {
     let disk = run(Command::new("losetup").args(arguments)).unwrap();
     let _detached = Undone(vec!["losetup".to_owned(), "-d".to_owned(), disk.clone()]);
     let name = disk.trim_start_matches("/dev/").to_owned();
-    let numbers = fs::read_to_string(format!("/sys/block/{name}/{name}p1/dev")).unwrap();
+    let part = format!("/sys/block/{name}/{name}p1/dev");
+    if !Path::new(&part).exists() {
+        // A kernel that does not read tables of this kind is told what is in it.
+        run(Command::new("partx").args(["--add", &disk])).unwrap();
+    }
+    let numbers = fs::read_to_string(part).unwrap();
     let (major, minor) = numbers.trim().split_once(':').unwrap();
     // Where nothing makes nodes of partitions.
     let node = folder.path().join("partition");

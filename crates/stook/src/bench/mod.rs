@@ -27,6 +27,7 @@ mod limits;
 mod long_run;
 pub mod model;
 mod observer;
+pub mod page;
 mod pieces;
 mod random;
 mod raw;

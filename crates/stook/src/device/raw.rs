@@ -124,7 +124,9 @@ impl RawDevice {
         }
         let by = by.map(BlockDevice::disk_name);
         let loops = self.loops().into_iter().filter(|other| Some(other.disk_name()) != by);
-        loops.filter(|other| other != device).find_map(|other| self.use_by_loop(device, &other))
+        // A partition of a loop device has the file of the whole.
+        let whole = device.whole();
+        loops.filter(|other| *other != whole).find_map(|other| self.use_by_loop(device, &other))
     }
 
     /// Whether a loop device lies on the device, or on the same file.
@@ -302,6 +304,11 @@ mod tests {
         twice.device("loop1", (7, 1));
         backed(&twice, "loop1", "image");
         assert_eq!(used(twice, "loop0", "", "").unwrap(), "lies on the same file as loop1");
+        // Not so a partition of it.
+        let parts = made();
+        parts.device("loop0/loop0p1", (259, 0));
+        fs::write(directory(&parts, "loop0").join("loop0p1/partition"), "1\n").unwrap();
+        assert_eq!(used(parts, "loop0p1", "", ""), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use stook::bench::page::slo_page;
 use stook::bench::slo::{Limit, Objective, SloCell, SloResult};
 use stook::bench::{Arrival, Bench, Error};
 use stook::engine::EngineFactory;
@@ -11,7 +12,7 @@ use stook::report::json::Document;
 use stook::report::units::{self, duration_ns, significant};
 
 use super::table::{block, depth, full_name, name};
-use super::{Watcher, as_usage};
+use super::{Watcher, as_usage, write_page};
 use crate::context::Context;
 use crate::interrupt;
 use crate::output::{Align, Output, Table};
@@ -23,9 +24,9 @@ use crate::output::{Align, Output, Table};
 /// fails.
 pub(super) fn run(
     bench: &Bench,
-    objective: Objective,
-    path: &Path,
+    (objective, path): (Objective, &Path),
     engines: &dyn EngineFactory,
+    html: Option<&Path>,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     bench.check_slo(objective).map_err(as_usage)?;
@@ -41,6 +42,9 @@ pub(super) fn run(
         Err(Error::Interrupted) => return Err(interrupt::Interrupted.into()),
         result => result.map_err(as_usage)?,
     };
+    if let Some(html) = html {
+        write_page(html, slo_page(&result), &Document::new("bench_slo", &result))?;
+    }
     let mut output = context.output();
     if context.json() {
         output.json(&Document::new("bench_slo", &result))?;
