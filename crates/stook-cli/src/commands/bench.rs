@@ -156,9 +156,9 @@ struct RunArgs {
     /// Cells from a job file (TOML); options given beside it are defaults
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "rw", "block_size", "depth", "read_share", "jobs"])]
     job: Option<PathBuf>,
-    /// Find the highest rate at which latencies keep an objective, like p99=2ms: a figure of mean,
-    /// p50, p90, p99, p99.9, and a time. Each rate is tried for --time, about seven in each of three
-    /// rounds (--repeats)
+    /// Find the highest rate at which latencies keep an objective, like p99=2ms: mean, p50, p90,
+    /// p99 or p99.9, and a time. Each rate is tried for --time, about seven in each of three rounds
+    /// (--repeats)
     #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = [
         "rate", "size", "csv", "fio_job", "long_run", "preset",
     ])]
@@ -180,8 +180,8 @@ struct RunArgs {
     /// Let cells write into an existing file, which destroys what is in it
     #[arg(long)]
     overwrite_file: bool,
-    /// Let cells write to a block device, which destroys what is on it: its serial number, of a loop
-    /// device the path of its file. Never one that is mounted, used or carries a file system
+    /// Let cells write to a block device, which destroys what is on it: its serial number, of a
+    /// loop device the path of its file. Never one that is mounted, used or carries a file system
     #[arg(long, value_name = "SERIAL", conflicts_with = "overwrite_file")]
     overwrite_device: Option<String>,
     /// How requests are executed

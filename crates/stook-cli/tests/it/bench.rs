@@ -222,7 +222,7 @@ fn a_result_is_a_page_too_and_so_are_two_of_them_side_by_side() {
     let first = json(directory.path(), &sweep);
     let html = fs::read_to_string(directory.path().join("page.html")).unwrap();
     for part in [
-        "Storage measured: .",
+        "Storage measured: ",
         "What the size of blocks changes (randread, depth 1, buffered)",
         "What depth changes (randread, 4.00 KiB, buffered)",
         "Block and depth together",

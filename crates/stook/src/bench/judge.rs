@@ -152,8 +152,8 @@ fn at_device(workload: &Workload, measured: &Measured) -> DeviceUse {
     DeviceUse { reads, read_bytes, writes, write_bytes, ..DeviceUse::default() }
 }
 
-/// How many of the requests that the device counted this cell can have made; `block_size` is that of
-/// the longest.
+/// How many of the requests that the device counted this cell can have made; `block_size` is that
+/// of the longest.
 fn own_requests(at_device: u64, asked: u64, bytes: u64, block_size: u64) -> u64 {
     let if_all_are_longest = asked * block_size.div_ceil(SPLIT_BYTES);
     // The last of each may be a part.

@@ -26,7 +26,7 @@ const NONE: &str = "–";
 /// The page of a result.
 pub fn page(result: &BenchResult) -> Page {
     let models = Models::of(result);
-    let mut page = Page::new(format!("Storage measured: {}", result.path)).lead(verdict(result));
+    let mut page = Page::new(format!("Storage measured: {}", place(result))).lead(verdict(result));
     for line in result.about() {
         page = page.lead(line);
     }
@@ -51,6 +51,11 @@ pub fn page(result: &BenchResult) -> Page {
         .section("May these figures be believed?", believed(result))
         .section("On what", vec![Block::Facts(facts(result))])
         .section("The same with fio", fio(result))
+}
+
+/// What was measured, in a few words.
+fn place(result: &BenchResult) -> &str {
+    result.environment.device.as_deref().unwrap_or(&result.path)
 }
 
 fn measured(result: &BenchResult) -> Vec<&CellResult> {
@@ -114,8 +119,8 @@ fn verdict(result: &BenchResult) -> String {
 }
 
 fn cells_section(result: &BenchResult) -> Vec<Block> {
-    let columns = ["Requests/s", "MB/s", "Mean", "p50", "p99", "p99.9", "Longest"];
-    let head = Table::new("Mean and percentiles are latencies").column("Cell", Align::Left);
+    let columns = ["Requests/s", "MB/s", "Mean latency", "p50", "p99", "p99.9", "Longest"];
+    let head = Table::new("").column("Cell", Align::Left);
     let head = columns.iter().fold(head, |head, name| head.column(*name, Align::Right));
     let mut table = head.column("State", Align::Left).stacked();
     for cell in measured(result) {

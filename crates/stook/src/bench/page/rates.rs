@@ -11,7 +11,7 @@ use crate::report::units::{count_of, duration_ns, significant};
 /// The page of a search.
 pub fn slo_page(result: &SloResult) -> Page {
     let objective = result.objective;
-    let mut page = Page::new(format!("The highest rate with {objective}: {}", result.path));
+    let mut page = Page::new(format!("The highest rate with {objective}"));
     for line in result.about() {
         page = page.lead(line);
     }

@@ -63,8 +63,9 @@ pub(in crate::bench) struct Record {
 }
 
 impl Record {
-    /// Counts from `begin_ns` on, and blocks of each of several sizes also by themselves. Room for `expected_s` is there from the start, so that nothing is
-    /// allocated while it runs as long as expected.
+    /// Counts from `begin_ns` on, and blocks of each of several sizes also by themselves. Room for
+    /// `expected_s` is there from the start, so that nothing is allocated while it runs as long as
+    /// expected.
     pub(in crate::bench) fn new(begin_ns: u64, expected_s: f64, sizes: &[u64]) -> Self {
         let ticks = (expected_s.clamp(0.0, 86_400.0) * 1e9) as u64 / TICK_NS;
         Self {

@@ -3,8 +3,8 @@
 //! Requests arrive in an open loop: each is timed from the moment at which it was due, however late
 //! it began, so that waiting is part of the latency (no coordinated omission). What never began is
 //! longer than any latency. The rate is found by bisection ([`search`]), again in every round, and
-//! the interval says by how much rounds differ. Every rate that was tried has the checks of its run,
-//! and the lowest one that missed the objective says what the limit was ([`Limit`]).
+//! the interval says by how much rounds differ. Every rate that was tried has the checks of its
+//! run, and the lowest one that missed the objective says what the limit was ([`Limit`]).
 
 mod run;
 mod search;
@@ -237,8 +237,8 @@ pub struct SloCell {
     /// The highest rate at which the objective was kept, with the interval of the mean of all
     /// rounds; `null` where a round found none.
     pub highest_rate_per_s: Option<Estimate>,
-    /// How many rounds that is from. With one it is not known how rounds differ, and the interval is
-    /// that of the rates that were tried.
+    /// How many rounds that is from. With one it is not known how rounds differ, and the interval
+    /// is that of the rates that were tried.
     pub rounds: u32,
     /// The figure of the objective at the highest rate of all that kept it.
     pub latency_ns: Option<u64>,

@@ -10,6 +10,7 @@ use super::super::workload::Workload;
 use super::{Bracket, Limit, Objective, SloCell, SloResult, Start, Trial, highest, search};
 use crate::engine::EngineFactory;
 use crate::report::histogram::LatencyHistogram;
+use crate::report::units::significant;
 
 /// Checks that a rate which is too high makes fail, whatever the device is.
 const OF_TOO_HIGH_A_RATE: [GateName; 6] = [
@@ -163,7 +164,13 @@ impl Searched {
         let highest_rate_per_s = highest(&self.brackets);
         if highest_rate_per_s.is_none() {
             let least = self.trials.iter().map(|trial| trial.rate_per_s).fold(f64::INFINITY, f64::min);
-            reasons.insert(0, format!("at {least:.3} requests/s, too, it was not: {objective}"));
+            reasons.insert(
+                0,
+                format!(
+                    "even at {} requests a second the objective was not kept: {objective}",
+                    significant(least)
+                ),
+            );
         }
         if self.brackets.iter().any(|bracket| bracket.missed_per_s.is_none()) {
             reasons.insert(0, "no rate that was tried missed the objective".to_owned());

@@ -46,7 +46,7 @@ fn a_latency_that_no_request_has_is_kept_at_no_rate() {
     let cell = &found.cells[0];
     assert!(cell.highest_rate_per_s.is_none() && cell.latency_ns.is_none());
     assert!(cell.trials.len() > 3 && cell.trials.iter().all(|trial| !trial.is_kept));
-    assert!(cell.reasons[0].contains("too, it was not: p50 ≤ 1 ns"), "{:?}", cell.reasons);
+    assert!(cell.reasons[0].contains("the objective was not kept: p50 ≤ 1 ns"), "{:?}", cell.reasons);
     assert!(!cell.limits.is_empty());
 }
 
