@@ -46,7 +46,7 @@ impl BlockSplit {
         &self.sizes
     }
 
-    /// The longest block; 0 without sizes, which [`check`](Self::check) refuses.
+    /// The longest block; 0 without sizes, which no cell may have.
     pub fn largest(&self) -> u64 {
         self.sizes.iter().map(|size| size.block_size).max().unwrap_or(0)
     }

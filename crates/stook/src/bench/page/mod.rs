@@ -1,5 +1,5 @@
 //! A result of `bench` as a page: what was measured, whether it may be believed, and what cells say
-//! together. [`two`] has two results side by side.
+//! together. [`two()`] has two results side by side.
 
 pub mod charts;
 mod rates;

@@ -2,8 +2,8 @@
 //!
 //! Requests arrive in an open loop: each is timed from the moment at which it was due, however late
 //! it began, so that waiting is part of the latency (no coordinated omission). What never began is
-//! longer than any latency. The rate is found by bisection ([`search`]), again in every round, and
-//! the interval says by how much rounds differ. Every rate that was tried has the checks of its
+//! longer than any latency. The rate is found by bisection ([`search()`]), again in every round,
+//! and the interval says by how much rounds differ. Every rate that was tried has the checks of its
 //! run, and the lowest one that missed the objective says what the limit was ([`Limit`]).
 
 mod run;
