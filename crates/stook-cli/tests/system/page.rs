@@ -48,9 +48,9 @@ fn the_page_of_a_measurement_is_whole_and_has_no_errors() {
     for heading in ["Every cell", "What depth changes", "Block and depth together", "The same with fio"] {
         assert!(document.contains(&format!("<h2>{heading}")), "{heading}");
     }
-    // Latency and bandwidth for each of three depths, throughput and Little's law for each of three
-    // blocks, the map, percentiles, histogram and time line.
-    assert_eq!(document.matches("<svg").count(), 16, "{document}");
+    // Bars, latency and bandwidth for each of three depths, throughput and Little's law for each of
+    // three blocks, the map, percentiles, histogram and time line.
+    assert_eq!(document.matches("<figure").count(), 17, "{document}");
 }
 
 #[test]
