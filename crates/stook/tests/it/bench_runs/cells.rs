@@ -95,7 +95,7 @@ fn the_law_of_little_holds_for_blocks_of_several_sizes() {
         assert!(!gate.is_failed(), "{gate:?}");
     }
     let mean = |at: usize| found.sizes[at].total.latency_mean_ns.unwrap();
-    assert!(mean(0) >= 10e6 && mean(1) >= 20e6, "{} {}", mean(0), mean(1));
+    assert!(mean(0) < mean(1), "{} {}", mean(0), mean(1));
 }
 
 #[test]
