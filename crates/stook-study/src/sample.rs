@@ -430,7 +430,7 @@ pub fn publish(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Returns an error if a directory has that name, or nothing can be written beside it.
-pub(crate) fn check_publish(path: &Path) -> anyhow::Result<()> {
+pub fn check_publish(path: &Path) -> anyhow::Result<()> {
     ensure!(!path.is_dir(), "cannot write {}: it is a directory", path.display());
     let context = || format!("cannot write to {}", path.parent().unwrap_or(Path::new(".")).display());
     let (partial, file) = create_beside(path).with_context(context)?;

@@ -132,6 +132,7 @@
 //!     file_bytes: 4 << 20,
 //!     keep: false,
 //!     overwrite_file: false,
+//!     overwrite_device: None,
 //!     file_is_full: false,
 //!     cold: false,
 //! };

@@ -3,6 +3,7 @@
 mod compare;
 mod models;
 mod profiles;
+mod slo;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -10,13 +11,17 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use stook::bench::page::page;
+use stook::bench::slo::Objective;
 use stook::bench::{
-    Arrival, Bench, BenchResult, Error, Job, KEPT_NAME, Observer, Preset, Rw, Sweep, Workload, fio_jobs,
-    fresh_seed,
+    Arrival, Bench, BenchResult, BlockSplit, Error, Job, KEPT_NAME, Observer, Preset, Rw, Sweep, Workload,
+    fio_jobs, fresh_seed,
 };
 use stook::engine::Backend;
 use stook::report::json::Document;
+use stook::report::page::Page;
 use stook::report::units;
+use stook_study::sample::{check_publish, publish};
 
 use crate::context::Context;
 use crate::exit::{self, UsageError};
@@ -31,8 +36,10 @@ Examples:
   stook bench . --rw read --block-size 1M --depth 8    sequential
   stook bench . --rw randrw --read-share 70 --jobs 4   a mix, on four threads
   stook bench . --rate 5000 --arrival poisson --depth 64
+  stook bench . --slo p99=2ms --depth 64 --arrival poisson
   stook bench big.bin --buffered                       an existing file, only read
   stook bench . --preset ssd --json > ssd.json
+  stook bench . --depth 1,4,16,64 --html depths.html
   stook bench . --rw write --block-size 1M --long-run 2m   past the write cache
   stook bench . --save                                 keeps the profile of the device
   stook bench --profiles
@@ -50,6 +57,8 @@ time was too short. Both are marked, with the reason.";
 const FILE_BYTES: u64 = 1 << 30;
 const TIME_S: f64 = 10.0;
 const RAMP_S: f64 = 1.0;
+/// Rounds of a search for a rate: from fewer it is not known how they differ.
+const SLO_ROUNDS: u32 = 3;
 
 /// What `stook bench` takes.
 #[derive(Debug, clap::Args)]
@@ -57,7 +66,7 @@ const RAMP_S: f64 = 1.0;
 pub struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    /// A directory, in which a test file is made, or an existing file
+    /// A directory, in which a test file is made, an existing file, or a block device
     #[arg(required_unless_present = "profiles")]
     path: Option<PathBuf>,
     #[command(flatten)]
@@ -108,6 +117,9 @@ struct CellArgs {
     /// Bytes of each read and write [default: 4K]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_size)]
     block_size: Vec<u64>,
+    /// Blocks of several sizes, each with its share of all requests: 4k/60:64k/30:1m/10
+    #[arg(long, value_name = "SPLIT", conflicts_with_all = ["block_size", "preset"])]
+    bssplit: Option<BlockSplit>,
     /// Requests that each job keeps in flight [default: 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     depth: Vec<u32>,
@@ -139,7 +151,7 @@ struct CellArgs {
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
     /// Open loop: when requests arrive [default: constant]
-    #[arg(long, value_enum, value_name = "HOW", requires = "rate")]
+    #[arg(long, value_enum, value_name = "HOW")]
     arrival: Option<ArrivalArg>,
     /// Read what was written and compare it
     #[arg(long)]
@@ -162,13 +174,20 @@ struct RunArgs {
     preset: Option<PresetArg>,
     /// Cells from a job file of fio, which means what it means to fio
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "preset", "job", "rw", "block_size", "depth", "batch", "read_share", "jobs", "buffered", "fsync_every", "ramp",
-        "time", "size", "rate", "arrival", "verify", "compressibility", "zipf",
+        "preset", "job", "rw", "block_size", "bssplit", "depth", "batch", "read_share", "jobs", "buffered",
+        "fsync_every", "ramp", "time", "size", "rate", "arrival", "verify", "compressibility", "zipf",
     ])]
     from_fio: Option<PathBuf>,
     /// Cells from a job file (TOML); options given beside it are defaults
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "rw", "block_size", "depth", "read_share", "jobs"])]
     job: Option<PathBuf>,
+    /// Find the highest rate at which latencies keep an objective, like p99=2ms: mean, p50, p90,
+    /// p99 or p99.9, and a time. Each rate is tried for --time, about seven in each of three rounds
+    /// (--repeats)
+    #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = [
+        "rate", "size", "csv", "fio_job", "long_run", "preset",
+    ])]
+    slo: Option<Objective>,
     /// Run every cell this often, in rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
@@ -186,12 +205,19 @@ struct RunArgs {
     /// Let cells write into an existing file, which destroys what is in it
     #[arg(long)]
     overwrite_file: bool,
+    /// Let cells write to a block device, which destroys what is on it: its serial number, of a
+    /// loop device the path of its file. Never one that is mounted, used or carries a file system
+    #[arg(long, value_name = "SERIAL", conflicts_with = "overwrite_file")]
+    overwrite_device: Option<String>,
     /// How requests are executed
     #[arg(long, value_enum, value_name = "NAME", default_value = "auto")]
     engine: EngineArg,
     /// Print the equivalent job of fio, and measure nothing
     #[arg(long)]
     fio_job: bool,
+    /// Write the result as a page too: one HTML file that needs nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "fio_job")]
+    html: Option<PathBuf>,
     /// Print one line of comma-separated values for each cell
     #[arg(long, conflicts_with_all = ["json", "fio_job"])]
     csv: bool,
@@ -259,25 +285,58 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     check_target(path, &args.run)?;
     let bench = bench(&args).map_err(as_usage)?;
     bench.check().map_err(as_usage)?;
-    if args.run.overwrite_file && !bench.cells.iter().any(Workload::writes) {
-        return Err(UsageError::new("--overwrite-file is for cells that write, and these only read").into());
+    if args.cell.arrival.is_some() && args.cell.rate.is_none() && args.run.slo.is_none() {
+        return Err(UsageError::new(
+            "--arrival is for requests that arrive by themselves: expected --rate or --slo",
+        )
+        .into());
+    }
+    let overwrites = [
+        ("--overwrite-file", args.run.overwrite_file),
+        ("--overwrite-device", args.run.overwrite_device.is_some()),
+    ];
+    if let Some((option, _)) = overwrites.iter().find(|(_, is_given)| *is_given)
+        && !bench.cells.iter().any(Workload::writes)
+    {
+        return Err(UsageError::new(format!("{option} is for cells that write, and these only read")).into());
     }
     if args.run.fio_job {
         return print_fio_job(&bench, path, context);
+    }
+    if let Some(html) = &args.run.html {
+        check_publish(html)?;
+    }
+    if let Some(objective) = args.run.slo {
+        let html = args.run.html.as_deref();
+        return slo::run(&bench, (objective, path), &Backend::from(args.run.engine), html, context);
     }
     if let (Some(_), Some(seconds)) = (bench.long_run_s, bench.expected_s()) {
         let time = units::duration(Duration::from_secs_f64(seconds));
         context.note(format_args!("Measuring takes {time}, long runs of the cells that write included"));
     }
-    let watcher = Watcher::new(&bench, context);
+    let watcher = Watcher::new(bench.file_bytes, bench.expected_s(), context);
     let result = bench.run(path, &Backend::from(args.run.engine), &watcher);
     drop(watcher);
     let result = match result {
         Err(Error::Interrupted) => return Err(interrupt::Interrupted.into()),
         result => result.map_err(as_usage)?,
     };
+    if let Some(html) = &args.run.html {
+        let models = models::Models::of(&result);
+        let document = Document::new("bench", WithModels { result: &result, models });
+        write_page(html, page(&result), &document)?;
+    }
     print(&result, &args, context)?;
     if result.interrupted { Err(interrupt::Interrupted.into()) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// Writes a page with the document that it was made from.
+fn write_page(path: &Path, page: Page, document: &impl serde::Serialize) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let footer = format!(
+        "Made by stook {version}. Everything is embedded in this page as JSON, in the element with the id `data`."
+    );
+    publish(path, page.footer(footer).data(document)?.render().as_bytes())
 }
 
 /// What is for one kind of target, and would be ignored with the other.
@@ -286,11 +345,12 @@ fn check_target(path: &Path, run: &RunArgs) -> Result<(), UsageError> {
         ("--file-size", run.file_size.is_some(), false),
         ("--keep", run.keep, false),
         ("--overwrite-file", run.overwrite_file, true),
+        ("--overwrite-device", run.overwrite_device.is_some(), true),
     ];
     let wrong = is_given.iter().find(|(_, given, for_file)| *given && *for_file == path.is_dir());
     match wrong {
         Some((option, _, true)) => Err(UsageError::new(format!(
-            "{option} is for an existing file, and {} is a directory, in which a test file is made",
+            "{option} is for an existing file or device, and {} is a directory, in which a test file is made",
             path.display()
         ))),
         Some((option, ..)) => Err(UsageError::new(format!(
@@ -327,6 +387,7 @@ fn bench(args: &Args) -> Result<Bench, Error> {
         zipf: cell.zipf,
         ..Workload::default()
     };
+    let base = base.of_sizes(cell.bssplit.clone());
     let (mut repeats, mut file_bytes, mut long_run_s) = (None, None, None);
     let cells = if let Some(preset) = run.preset {
         let preset = Preset::from(preset);
@@ -347,11 +408,12 @@ fn bench(args: &Args) -> Result<Bench, Error> {
     };
     Ok(Bench {
         cells,
-        rounds: run.repeats.or(repeats).unwrap_or(1),
+        rounds: run.repeats.or(repeats).unwrap_or(if run.slo.is_some() { SLO_ROUNDS } else { 1 }),
         long_run_s: run.long_run.or(long_run_s).filter(|&seconds| seconds != 0.0),
         file_bytes: run.file_size.or(file_bytes).unwrap_or(FILE_BYTES),
         keep: run.keep,
         overwrite_file: run.overwrite_file,
+        overwrite_device: run.overwrite_device.clone(),
         file_is_full: false,
         cold: false,
     })
@@ -425,10 +487,10 @@ struct Phase {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(bench: &Bench, context: &'a Context) -> Self {
-        let expected_ms = bench.expected_s().map(|seconds| (seconds * 1000.0) as u64);
+    pub(super) fn new(file_bytes: u64, expected_s: Option<f64>, context: &'a Context) -> Self {
+        let expected_ms = expected_s.map(|seconds| (seconds * 1000.0) as u64);
         let phase = Mutex::new(Phase { laying_out: None, measuring: None });
-        Self { context, file_bytes: bench.file_bytes, expected_ms, phase }
+        Self { context, file_bytes, expected_ms, phase }
     }
 }
 

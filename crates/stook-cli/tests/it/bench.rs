@@ -151,6 +151,116 @@ fn both_engines_can_be_named() {
 }
 
 #[test]
+fn blocks_of_several_sizes_are_shown_with_the_figures_of_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--bssplit", "4k/60:16k", "--size", "1M", "--seed", "3"];
+    let report = json(directory.path(), &flags);
+    documented("bench", &report);
+    let cell = &report["cells"][0];
+    assert_eq!(cell["block_split"][1], serde_json::json!({"block_size": 16384, "percent": 40}));
+    let counts = |report: &Value| -> Vec<u64> {
+        let sizes = report["cells"][0]["sizes"].as_array().unwrap();
+        sizes.iter().map(|size| size["count"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(counts(&report), counts(&json(directory.path(), &flags)), "the same of the same seed");
+    let (_, stdout, _) = bench(directory.path(), &flags);
+    assert!(stdout.contains("4096/60:16384/40") && stdout.contains("  of these  "), "{stdout}");
+    let (code, stdout, _) = bench(directory.path(), &["--bssplit", "4k/60:16k", "--fio-job"]);
+    assert!(code == 0 && stdout.contains("bssplit=4096/60:16384/40\n"), "{stdout}");
+    let (code, _, stderr) = bench(directory.path(), &["--bssplit", "4k/60:16k/60"]);
+    assert!(code == 2 && stderr.contains("--bssplit") && stderr.contains("add up to 120%"), "{stderr}");
+}
+
+#[test]
+fn a_search_for_the_highest_rate_says_what_was_tried_and_what_the_limit_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--slo", "p50=1s", "--time", "50ms", "--depth", "4", "--repeats", "1"];
+    let report = json(directory.path(), &[&flags[..], &["--html", "slo.html"]].concat());
+    documented("bench_slo", &report);
+    let cell = &report["cells"][0];
+    assert_eq!(report["objective"], serde_json::json!({"statistic": "p50", "latency_ns": 1_000_000_000}));
+    assert!(cell["trials"].as_array().unwrap().len() > 1 && cell["rate_per_s"].is_null(), "{cell}");
+    let html = fs::read_to_string(directory.path().join("slo.html")).unwrap();
+    for part in ["The highest rate with p50 ≤ 1.00 s", "<svg", "stook.bench_slo/1", "What kept it"] {
+        assert!(html.contains(part), "{part}");
+    }
+    let (code, stdout, stderr) = bench(directory.path(), &flags);
+    assert_eq!(code, 0, "{stderr}");
+    for part in ["The highest rate with p50 ≤ 1.00 s", "requests/s", "interval", "limit", "Of one round"] {
+        assert!(stdout.contains(part), "{part}: {stdout}");
+    }
+    for (options, named) in [
+        (&["--slo", "p98=1ms"][..], "--slo"),
+        (&["--slo", "p99=1ms", "--rate", "5"], "--rate"),
+        (&["--slo", "p99=1ms", "--size", "1M"], "--size"),
+        (&["--slo", "p99=1ms", "--preset", "quick"], "--preset"),
+    ] {
+        let (code, _, stderr) = plain(directory.path(), options);
+        assert!(code == 2 && stderr.contains(named), "{options:?}: {stderr}");
+    }
+}
+
+/// The report as of five rounds of three seconds, with so many reads in each.
+fn lengthened(report: &Value, reads: u64) -> Value {
+    let mut report = report.clone();
+    for cell in report["cells"].as_array_mut().unwrap() {
+        let mut run = cell["runs"][0].clone();
+        let second =
+            |reads: u64| serde_json::json!({"reads": reads, "writes": 0, "bytes": 0, "latency_sum_ns": 1});
+        run["series"] = (0..3).map(|at| second(reads + at)).collect();
+        (run["seconds"], run["steady_s"], run["state"]) = (3.0.into(), 3.0.into(), "valid".into());
+        cell["state"] = "valid".into();
+        cell["runs"] = vec![run; 5].into();
+    }
+    report
+}
+
+#[test]
+fn a_result_is_a_page_too_and_so_are_two_of_them_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let sweep = ["--block-size", "4K,16K,64K", "--depth", "1,2,4", "--size", "256K", "--html", "page.html"];
+    let first = json(directory.path(), &sweep);
+    let html = fs::read_to_string(directory.path().join("page.html")).unwrap();
+    for part in [
+        "Storage measured: ",
+        "What the size of blocks changes (randread, depth 1, buffered)",
+        "What depth changes (randread, 4.00 KiB, buffered)",
+        "Block and depth together",
+        "May these figures be believed?",
+        "rw=randread",
+        "stook.bench/1",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let compare = ["bench", "compare", "a.json", "b.json", "--html", "two.html"];
+    let compared = |first: &Value, second: &Value| {
+        for (name, report) in [("a.json", first), ("b.json", second)] {
+            fs::write(directory.path().join(name), report.to_string()).unwrap();
+        }
+        let (code, _, stderr) = ended(stook(compare).current_dir(directory.path()));
+        (code, stderr, fs::read_to_string(directory.path().join("two.html")).ok())
+    };
+    // Cells that are too short say nothing, and then there is no page.
+    let (code, stderr, page) = compared(&first, &first);
+    assert!(code == 1 && stderr.contains("nothing was compared") && page.is_none(), "{stderr}");
+    let (code, stderr, page) = compared(&lengthened(&first, 1000), &lengthened(&first, 1200));
+    assert_eq!(code, 0, "{stderr}");
+    let page = page.unwrap();
+    for part in [
+        "Two measurements: a.json and b.json",
+        "Of the cells that both have (9): in 9 the second is faster.",
+        "the second is faster",
+        "+20.0%",
+        "Latencies side by side",
+        "stook.bench_compare/1",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let (code, _, stderr) = bench(directory.path(), &["--size", "1M", "--html", "."]);
+    assert!(code == 1 && stderr.contains("it is a directory"), "{stderr}");
+}
+
+#[test]
 fn a_job_file_says_what_is_measured() {
     let directory = tempfile::tempdir().unwrap();
     let job = directory.path().join("job.toml");
@@ -238,7 +348,7 @@ fn places_that_cannot_be_measured_on_are_reported() {
     let missing = reported("missing", &[]);
     assert!(missing.starts_with("stook: cannot open missing: No such file"), "{missing}");
     assert!(
-        reported("/dev/null", &[]).contains("is a character device: expected a directory or a regular file")
+        reported("/dev/null", &[]).contains("is a character device: expected a directory, a regular file")
     );
     fs::write(directory.path().join("mine"), vec![1; 1 << 20]).unwrap();
     assert!(reported("mine", &["--rw", "randwrite"]).contains("expected --overwrite-file"));

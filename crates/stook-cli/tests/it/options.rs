@@ -98,7 +98,6 @@ const BESIDE: [(&str, &str); 25] = [
 /// Options that take any text: a name, a key, a path. What becomes of it is the text's business,
 /// but it ends, and with a message where it does not succeed.
 const TEXTS: [&str; 40] = [
-    "--html",
     "--token",
     "--token-file",
     "--accept",
@@ -135,6 +134,7 @@ const TEXTS: [&str; 40] = [
     "--out",
     "--job",
     "--from-fio",
+    "--html",
     "--report",
     "--into",
     "--log",

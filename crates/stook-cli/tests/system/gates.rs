@@ -98,6 +98,45 @@ fn a_limit_that_was_reached_is_reported_and_not_taken_for_the_device() {
     assert_passed(&found, &["throttle"]);
 }
 
+/// The limits of both directions, in the figures for programs and in the text for people.
+#[test]
+fn a_limit_of_bytes_that_are_written_is_named_as_the_limit() {
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
+    let throttle = Throttle::of(&device).unwrap();
+    throttle.limit_write_bytes(MIB).unwrap();
+    let flags = ["--file-size", "1M", "--rw", "randwrite", "--block-size", "16K", "--depth", "8"];
+    let flags = [&flags[..], &["--time", "2s"]].concat();
+    let found = report(&mut throttle.command(&bench(device.path(), &flags)));
+    assert_eq!(found["environment"]["throttle"], "writes 1.05 MB/s in the control group");
+    let run = only_run(&found);
+    assert_unverified(&run, "throttle", "the control group allows writes up to 1.05 MB/s");
+    assert!(run["direct"].as_bool().unwrap(), "{run}");
+    // Reads have no limit.
+    let reads = ["--file-size", "1M", "--time", "1s"];
+    let found = measured(&mut throttle.command(&bench(device.path(), &reads)));
+    assert_eq!(gate(&found, "throttle")["outcome"], "not_applicable", "{found}");
+    let mut plain = super::program::stook(["bench"]);
+    plain.arg(device.path()).args(&flags).args(["--ramp", "0"]);
+    let output = throttle.command(&plain).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("Limited: writes 1.05 MB/s in the control group"), "{text}");
+}
+
+/// What a search for a rate ends at is the limit of the control group, and is called that.
+#[test]
+fn the_highest_rate_under_a_limit_is_that_of_the_control_group() {
+    let device = LoopDevice::mount(64 * MIB, 512).unwrap();
+    let throttle = Throttle::of(&device).unwrap();
+    throttle.limit(200).unwrap();
+    let flags = ["--file-size", "16M", "--depth", "16", "--time", "1.5s", "--slo", "p50=20ms"];
+    let found =
+        report(&mut throttle.command(&bench(device.path(), &[&flags[..], &["--repeats", "1"]].concat())));
+    assert_eq!(found["schema"], "stook.bench_slo/1");
+    let cell = &found["cells"][0];
+    assert_eq!(cell["limits"][0], "control_group", "{cell}");
+    assert_ne!(cell["state"], "valid", "{cell}");
+}
+
 /// Reads that the device has completed.
 fn reads(device: &LoopDevice) -> u64 {
     let stat = fs::read_to_string(device.sys().join("stat")).unwrap();

@@ -23,6 +23,7 @@ mod mount;
 mod owners;
 mod page;
 mod program;
+mod raw_devices;
 mod study;
 #[path = "../it/trees.rs"]
 mod trees;

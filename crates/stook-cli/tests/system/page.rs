@@ -35,6 +35,25 @@ fn the_console_of_the_browser_is_seen() {
 }
 
 #[test]
+fn the_page_of_a_measurement_is_whole_and_has_no_errors() {
+    let device = LoopDevice::mount(96 << 20, 512).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let page = out.path().join("page.html");
+    let sweep = ["--block-size", "4K,16K,64K", "--depth", "1,2,4", "--file-size", "32M", "--time", "100ms"];
+    let mut command = stook(["bench", ".", "--rw", "randread", "--ramp", "0", "--html"]);
+    let (code, _, stderr) = ended(command.arg(&page).args(sweep).current_dir(device.path()));
+    assert_eq!(code, 0, "{stderr}");
+    let (document, console) = opened(&page);
+    assert_eq!(console, Vec::<String>::new());
+    for heading in ["Every cell", "What depth changes", "Block and depth together", "The same with fio"] {
+        assert!(document.contains(&format!("<h2>{heading}")), "{heading}");
+    }
+    // Bars, latency and bandwidth for each of three depths, throughput and Little's law for each of
+    // three blocks, the map, percentiles, histogram and time line.
+    assert_eq!(document.matches("<figure").count(), 17, "{document}");
+}
+
+#[test]
 fn the_page_of_an_ssd_has_every_chart_and_no_errors() {
     let device = LoopDevice::mount(96 << 20, 512).unwrap();
     let out = tempfile::tempdir().unwrap();

@@ -142,6 +142,7 @@ fn bench(cell: Workload, keep: bool) -> Bench {
         file_bytes: FILE_BYTES,
         keep,
         overwrite_file: true,
+        overwrite_device: None,
         // Filling it again before every run of ours, and not before those of fio, would not be the
         // same to both.
         file_is_full: true,

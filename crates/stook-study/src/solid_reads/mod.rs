@@ -184,6 +184,7 @@ impl SolidReads {
             file_bytes: self.file_bytes,
             keep: false,
             overwrite_file: false,
+            overwrite_device: None,
             file_is_full: true,
             cold: false,
         }

@@ -1,10 +1,9 @@
 //! The charts of the findings.
 
+use stook::bench::BenchResult;
 use stook::bench::gates::State;
-use stook::bench::{BenchResult, CompactHistogram, RunResult};
-use stook::report::chart::{
-    Axis, Column, Columns, HeatField, HeatMap, Lines, Marker, Point, Series, TickFormat,
-};
+use stook::bench::page::charts::{columns, over_time};
+use stook::report::chart::{Axis, Columns, HeatField, HeatMap, Lines, Marker, Point, Series, TickFormat};
 use stook::report::table::Tone;
 use stook::report::units::{bytes_binary, count, rate, significant};
 
@@ -39,9 +38,6 @@ pub const CHARTS: [&str; 18] = [
 
 /// Of the long runs, which are drawn where they were asked for.
 pub const LONG_RUN: &str = "long-run";
-
-/// Buckets of a compact histogram that make one column: eight columns for each power of two.
-const MERGED: u32 = 4;
 
 type Pick = fn(&Part) -> f64;
 
@@ -447,24 +443,6 @@ pub(super) fn histogram(result: &BenchResult) -> Columns {
     }
 }
 
-fn columns(histogram: &CompactHistogram) -> Vec<Column> {
-    let all: u64 = histogram.count.iter().sum();
-    let mut columns: Vec<Column> = Vec::new();
-    for (&upper, &found) in histogram.upper_ns.iter().zip(&histogram.count) {
-        let width_log2 = (upper | 1).ilog2().saturating_sub(5) + MERGED.ilog2();
-        let from = (upper >> width_log2 << width_log2) as f64;
-        let to = from + (1_u64 << width_log2) as f64;
-        // Columns are of different widths: equal density has equal height, however it is divided.
-        let tenths = (to / from.max(1.0)).ln() / 1.1_f64.ln();
-        let value = found as f64 * 100.0 / all.max(1) as f64 / tenths;
-        match columns.last_mut() {
-            Some(last) if last.from == from => last.value += value,
-            _ => columns.push(Column { from, to, value }),
-        }
-    }
-    columns
-}
-
 /// The base cell over time.
 pub(super) fn time_line(result: &BenchResult) -> Lines {
     let runs = Profile::base(result).map(|cell| cell.runs.as_slice()).unwrap_or_default();
@@ -475,34 +453,4 @@ pub(super) fn time_line(result: &BenchResult) -> Lines {
     let series = series.collect();
     let caption = "Reads of 16 KiB completed in each second, one at a time";
     Lines::new(caption, Axis::linear("Seconds since the ramp"), Axis::linear("IOPS"), series).id("time-line")
-}
-
-/// One point for each second; the rest at the end is a second only if it is most of one, or there
-/// is no other.
-fn over_time(run: &RunResult) -> Vec<Point> {
-    let lengths = (0..run.series.len()).map(|start| (run.seconds - start as f64).min(1.0));
-    let seconds = run.series.iter().zip(lengths).enumerate();
-    seconds
-        .filter(|(start, (_, length))| *length > 0.5 || (*start == 0 && *length > 0.0))
-        .map(|(start, (second, length))| {
-            Point::new(start as f64 + length, (second.reads + second.writes) as f64 / length)
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_hold_all_that_a_histogram_holds() {
-        let (upper_ns, count) = (vec![1023, 1055, 1119, 2047, 4159], vec![1, 2, 3, 1, 1]);
-        let found = columns(&CompactHistogram { upper_ns, count });
-        let ranges: Vec<_> = found.iter().map(|column| (column.from, column.to)).collect();
-        assert_eq!(ranges, [(960.0, 1024.0), (1024.0, 1152.0), (1920.0, 2048.0), (4096.0, 4608.0)]);
-        let shares = found.iter().map(|column| column.value * (column.to / column.from).ln() / 1.1_f64.ln());
-        for (share, expected) in shares.zip([12.5, 62.5, 12.5, 12.5]) {
-            assert!((share - expected).abs() < 1e-9, "{share} instead of {expected}");
-        }
-    }
 }

@@ -91,6 +91,7 @@ fn cell_of(
         read,
         write,
         sync: None,
+        sizes: Vec::new(),
         state,
         reasons,
         long_run: None,

@@ -12,13 +12,12 @@ use super::LoopDevice;
 /// The group that all processes begin in, in version 1.
 const TOPMOST: &str = "/sys/fs/cgroup/blkio";
 
-/// A control group in which a device takes few reads a second; it goes when this goes.
+/// A control group in which a device takes little; it goes when this goes.
 #[derive(Debug)]
 pub struct Throttle {
     group: PathBuf,
-    /// The file that takes a limit, and the name of the limit in it.
-    file: &'static str,
-    key: &'static str,
+    /// Whether control groups are of version 2.
+    is_version_2: bool,
     device: String,
 }
 
@@ -28,12 +27,10 @@ impl Throttle {
     /// # Errors
     /// I/O errors, and that there is no such controller.
     pub fn of(device: &LoopDevice) -> io::Result<Self> {
-        let (root, file, key) = match controller("io")? {
-            Some(root) => (root, "io.max", "riops="),
-            None => (PathBuf::from(TOPMOST), "blkio.throttle.read_iops_device", ""),
-        };
-        let group = make(&root, "throttle")?;
-        Ok(Self { group, file, key, device: device.number()? })
+        let root = controller("io")?;
+        let is_version_2 = root.is_some();
+        let group = make(&root.unwrap_or_else(|| PathBuf::from(TOPMOST)), "throttle")?;
+        Ok(Self { group, is_version_2, device: device.number()? })
     }
 
     /// Limits the group to this many reads a second on the device.
@@ -41,8 +38,25 @@ impl Throttle {
     /// # Errors
     /// I/O errors.
     pub fn limit(&self, reads_per_s: u32) -> io::Result<()> {
-        let line = format!("{} {}{reads_per_s}", self.device, self.key);
-        fs::write(self.group.join(self.file), line)
+        self.set("riops", "read_iops_device", u64::from(reads_per_s))
+    }
+
+    /// Limits the group to this many bytes a second that are written to the device.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn limit_write_bytes(&self, bytes_per_s: u64) -> io::Result<()> {
+        self.set("wbps", "write_bps_device", bytes_per_s)
+    }
+
+    /// Each version has its own names.
+    fn set(&self, key: &str, file: &str, value: u64) -> io::Result<()> {
+        let device = &self.device;
+        let (file, line) = match self.is_version_2 {
+            true => ("io.max".to_owned(), format!("{device} {key}={value}")),
+            false => (format!("blkio.throttle.{file}"), format!("{device} {value}")),
+        };
+        fs::write(self.group.join(file), line)
     }
 
     /// The same command, run by a process of the group.

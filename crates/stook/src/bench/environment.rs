@@ -1,6 +1,7 @@
 //! [`Environment`]: the context that makes measurements comparable: file system, mount, device,
 //! kernel, this version.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,9 @@ pub struct Environment {
     pub stook: String,
     /// Processors that it may use.
     pub processors: u64,
+    /// Whether a block device itself was measured on, and no file: then there is no file system.
+    #[serde(default)]
+    pub is_raw_device: bool,
     /// The type of the file system.
     pub file_system: Option<String>,
     /// Where it is mounted.
@@ -53,7 +57,8 @@ impl Environment {
     pub fn of(path: &Path, device: u64) -> Self {
         let uname = rustix::system::uname();
         let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
-        let mount = Mount::of(path);
+        let is_raw_device = std::fs::metadata(path).is_ok_and(|node| node.file_type().is_block_device());
+        let mount = Mount::of(path).filter(|_| !is_raw_device);
         let below = Below::of(path, device);
         let joined = |facts: Vec<String>| (!facts.is_empty()).then(|| facts.join(", "));
         let rotates = below.facts("queue/rotational");
@@ -61,6 +66,7 @@ impl Environment {
         Self {
             kernel: format!("{} {} {}", text(uname.sysname()), text(uname.release()), text(uname.machine())),
             stook: env!("CARGO_PKG_VERSION").to_owned(),
+            is_raw_device,
             processors: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
             file_system: mount.as_ref().map(|mount| mount.kind.clone()),
             mount_point: mount.as_ref().map(|mount| mount.point.display().to_string()),

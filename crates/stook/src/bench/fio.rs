@@ -27,7 +27,10 @@ fn section(text: &mut String, number: usize, cell: &Workload, file: &Path, file_
         // A colon separates names of files.
         format!("filename={}", file.display().to_string().replace(':', "\\:")),
         format!("rw={}", cell.rw()),
-        format!("bs={}", cell.block_size),
+        match &cell.block_split {
+            None => format!("bs={}", cell.block_size),
+            Some(split) => format!("bssplit={split}"),
+        },
         "ioengine=io_uring".to_owned(),
         format!("iodepth={}", cell.depth),
         // As many are submitted at once, and as many completions taken.
@@ -171,6 +174,9 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
+        let split = Workload::default().of_sizes(Some("4k/60:64k/40".parse().unwrap()));
+        let split = fio_jobs(&[split], Path::new("f"), 4 << 20);
+        assert!(split.contains("\nbssplit=4096/60:65536/40\n") && !split.contains("\nbs="), "{split}");
         assert!(!text.contains("ramp_time") && !text.contains("time_based"), "{text}");
     }
 }

@@ -70,6 +70,7 @@ struct Keys {
     seed: Option<u64>,
     compressibility: Option<u8>,
     zipf: Option<f64>,
+    bssplit: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -190,6 +191,7 @@ impl Keys {
             seed: self.seed.or(defaults.seed),
             compressibility: self.compressibility.or(defaults.compressibility),
             zipf: self.zipf.or(defaults.zipf),
+            bssplit: self.bssplit.or(defaults.bssplit),
         }
     }
 
@@ -212,7 +214,9 @@ impl Keys {
         let size_bytes = self.size.as_ref().map(Amount::bytes).transpose()?.or(base.size_bytes);
         // A size alone is enough to end it.
         let time_s = seconds(&self.time)?.or(if self.size.is_some() { None } else { base.time_s });
-        Ok(Workload {
+        let split = self.bssplit.as_ref().map(|text| text.parse()).transpose()?;
+        let split = split.or_else(|| base.block_split.clone());
+        let workload = Workload {
             batch: self.batch.unwrap_or(base.batch),
             buffered: self.buffered.unwrap_or(base.buffered),
             fsync_every: self.fsync_every.or(base.fsync_every),
@@ -226,7 +230,8 @@ impl Keys {
             compressibility: self.compressibility.unwrap_or(base.compressibility),
             zipf: self.zipf.or(base.zipf),
             ..base.clone()
-        })
+        };
+        Ok(workload.of_sizes(split))
     }
 }
 
@@ -249,6 +254,8 @@ mod tests {
         let seen: Vec<_> = job.cells.iter().map(|c| (c.rw(), c.block_size, c.depth)).collect();
         assert_eq!(seen[..3], [("randread", 4096, 8), ("randread", 16_384, 8), ("read", 4096, 1)]);
         assert_eq!((job.cells[0].time_s, job.cells[0].ramp_s), (Some(2.5), 1.0));
+        let split = parsed("[defaults]\nbssplit = \"4k/60:64K\"\n[[cell]]\ndepth = [1, 2]\n").unwrap();
+        assert!(split.cells.iter().all(|cell| cell.block_size == 65_536 && cell.block_split.is_some()));
         assert_eq!((job.cells[5].size_bytes, job.cells[5].ramp_s), (Some(1 << 20), 0.0));
     }
 
@@ -261,6 +268,8 @@ mod tests {
             ("[[cell]]\nblock_size = \"4 parsecs\"\n", 1, "is not a size"),
             ("[[cell]]\ntime = \"soon\"\n", 1, "is not a time"),
             ("long_run = \"soon\"\n[[cell]]\n", 1, "is not a time"),
+            ("[[cell]]\nbssplit = \"4k/60:8k/60\"\n", 1, "add up to 120%"),
+            ("[[cell]]\nbssplit = \"4k/60:8k\"\nblock_size = \"4K\"\n", 1, "expected one of them"),
             ("[[cell]]\nrw = \"trim\"\n", 1, "expected one of"),
             ("repeats = 1\n", 2, "expected at least one [[cell]]"),
             ("[[cell\n", 1, ""),

@@ -27,7 +27,7 @@ pub(super) fn judge(
     let all = [&record.reads, &record.writes, &record.syncs];
     let requests: u64 = all.iter().map(|histogram| histogram.count()).sum();
     let (device_read_bytes, device_written_bytes) = device_bytes(measured);
-    let (window_s, rates) = rates(&record.ticks, measured.steady_s, workload.block_size);
+    let (window_s, rates) = rates(&record.ticks, measured.steady_s);
     check(&CellFacts {
         load: load(workload, measured),
         jobs: workload.jobs,
@@ -38,8 +38,8 @@ pub(super) fn judge(
         latency_mean_s: (latency_sum_ns(&all) - record.waited_ns as f64) / requests.max(1) as f64 / 1e9,
         earlier_s: record.earlier_ns as f64 / 1e9,
         in_flight: sampled(workload, measured.is_real_time, &measured.in_flight),
-        read_bytes: record.reads.count() * workload.block_size,
-        written_bytes: record.writes.count() * workload.block_size,
+        read_bytes: record.read_bytes,
+        written_bytes: record.write_bytes,
         device_read_bytes,
         device_written_bytes,
         disks: disks(measured),
@@ -140,21 +140,24 @@ fn requests_a_second(limit: f64) -> String {
 /// [`SPLIT_BYTES`] at most.
 fn at_device(workload: &Workload, measured: &Measured) -> DeviceUse {
     let (reads, writes) = (measured.record.reads.count(), measured.record.writes.count());
-    let (read_bytes, write_bytes) = (reads * workload.block_size, writes * workload.block_size);
+    let (read_bytes, write_bytes) = (measured.record.read_bytes, measured.record.write_bytes);
     let copies = measured.copies.max(1);
     let known = measured.device.as_ref().filter(|_| measured.device_doubt.is_none());
     let (reads, writes) = known.map_or((reads, writes), |device| {
-        let own = |at_device, asked| own_requests(at_device, asked, workload.block_size);
-        (own(device.reads, reads), own(device.writes / copies, writes))
+        let own = |at_device, asked, bytes| own_requests(at_device, asked, bytes, workload.block_size);
+        (own(device.reads, reads, read_bytes), own(device.writes / copies, writes, write_bytes))
     });
     let read_bytes = known.map_or(read_bytes, |device| device.read_bytes.min(read_bytes));
     let write_bytes = known.map_or(write_bytes, |device| (device.write_bytes / copies).min(write_bytes));
     DeviceUse { reads, read_bytes, writes, write_bytes, ..DeviceUse::default() }
 }
 
-/// How many of the requests that the device counted this cell can have made.
-fn own_requests(at_device: u64, asked: u64, block_size: u64) -> u64 {
-    at_device.min(asked * block_size.div_ceil(SPLIT_BYTES))
+/// How many of the requests that the device counted this cell can have made; `block_size` is that
+/// of the longest.
+fn own_requests(at_device: u64, asked: u64, bytes: u64, block_size: u64) -> u64 {
+    let if_all_are_longest = asked * block_size.div_ceil(SPLIT_BYTES);
+    // The last of each may be a part.
+    at_device.min(if_all_are_longest).min(asked + bytes / SPLIT_BYTES)
 }
 
 fn latency_sum_ns(histograms: &[&LatencyHistogram]) -> f64 {
@@ -162,15 +165,12 @@ fn latency_sum_ns(histograms: &[&LatencyHistogram]) -> f64 {
 }
 
 /// Bytes a second in each window of the steady time.
-pub(super) fn rates(ticks: &[Tick], steady_s: f64, block_size: u64) -> (f64, Vec<f64>) {
+pub(super) fn rates(ticks: &[Tick], steady_s: f64) -> (f64, Vec<f64>) {
     let whole = ((steady_s * 1e9) as u64 / TICK_NS) as usize;
     let per_second = (1_000_000_000 / TICK_NS) as usize;
     let len = if whole >= SECONDS_MIN * per_second { per_second } else { 1 };
     let window_s = (len as u64 * TICK_NS) as f64 / 1e9;
-    let rate = |ticks: &[Tick]| {
-        let Tick { reads, writes, .. } = Tick::sum(ticks);
-        ((reads + writes) * block_size) as f64 / window_s
-    };
+    let rate = |ticks: &[Tick]| Tick::sum(ticks).bytes as f64 / window_s;
     // A tick in which nothing completed any more is not in the list, and yet it passed.
     let missing = whole.saturating_sub(ticks.len()) / len;
     let steady = ticks.get(..whole).unwrap_or(ticks);
@@ -184,13 +184,13 @@ mod tests {
     use super::*;
 
     fn ticks(count: usize) -> Vec<Tick> {
-        vec![Tick { reads: 3, writes: 1, latency_sum_ns: 8 }; count]
+        vec![Tick { reads: 3, writes: 1, bytes: 4000, latency_sum_ns: 8 }; count]
     }
 
     #[test]
     fn short_runs_are_judged_by_ticks_and_long_ones_by_seconds() {
-        assert_eq!(rates(&ticks(25), 2.0, 1000), (0.1, vec![40_000.0; 20]));
-        assert_eq!(rates(&ticks(107), 10.6, 1000), (1.0, vec![40_000.0; 10]));
+        assert_eq!(rates(&ticks(25), 2.0), (0.1, vec![40_000.0; 20]));
+        assert_eq!(rates(&ticks(107), 10.6), (1.0, vec![40_000.0; 10]));
     }
 
     /// Before: an honest open loop under `chrt -f 50` was refused ten of eleven times, by looks
@@ -210,15 +210,17 @@ mod tests {
     /// programs.
     #[test]
     fn requests_of_other_programs_are_not_held_against_a_limit() {
-        assert_eq!(own_requests(1000, 0, 4096), 0);
-        assert_eq!(own_requests(1000, 10, 4096), 10);
-        assert_eq!(own_requests(1000, 10, 1 << 20), 80);
-        assert_eq!(own_requests(7, 10, 4096), 7);
+        assert_eq!(own_requests(1000, 0, 0, 4096), 0);
+        assert_eq!(own_requests(1000, 10, 10 << 12, 4096), 10);
+        assert_eq!(own_requests(1000, 10, 10 << 20, 1 << 20), 80);
+        assert_eq!(own_requests(7, 10, 10 << 12, 4096), 7);
+        // Nine of 4 KiB, and one of 1 MiB.
+        assert_eq!(own_requests(1000, 10, (1 << 20) + (9 << 12), 1 << 20), 18);
     }
 
     #[test]
     fn spans_in_which_nothing_completes_count_as_nothing() {
-        let (window_s, rates) = rates(&ticks(2), 0.5, 1000);
+        let (window_s, rates) = rates(&ticks(2), 0.5);
         assert_eq!((window_s, rates), (0.1, vec![40_000.0, 40_000.0, 0.0, 0.0, 0.0]));
     }
 }

@@ -6,7 +6,7 @@
 //! a hole and writes into blocks that were only promised measure the file system's bookkeeping.
 
 use std::fs;
-use std::io;
+use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use super::error::{Error, Result};
 use super::observer::Observer;
 use super::pieces::Pieces;
 use super::random::Random;
+use super::raw;
 use crate::engine::{EngineFactory, File};
 use crate::report::units::bytes_binary;
 use crate::tree::target::refuse_inside_pack;
@@ -42,6 +43,8 @@ pub(super) struct Layout {
 pub(super) struct TestFile {
     /// Keeps the file although its name may be gone.
     handle: fs::File,
+    /// Of a device that is written: while it is there, nothing mounts or holds the device.
+    _claim: Option<fs::File>,
     path: PathBuf,
     len: u64,
     identity: (u64, u64),
@@ -98,12 +101,14 @@ impl TestFile {
         let kind = fs::metadata(path).map_err(|error| crate::Error::io("open", path, error))?.file_type();
         if !kind.is_file() {
             let problem = match () {
-                () if kind.is_block_device() => "is a block device, and those are never measured on directly",
                 () if kind.is_char_device() => "is a character device",
                 () if kind.is_dir() => "is a directory",
                 () => "is no regular file",
             };
-            return Err(Error::target(path, format!("{problem}: expected a directory or a regular file")));
+            return Err(Error::target(
+                path,
+                format!("{problem}: expected a directory, a regular file or a block device"),
+            ));
         }
         if writable {
             // Where a link leads to counts, not where it lies.
@@ -121,14 +126,36 @@ impl TestFile {
         Ok(file.with_seed_of_contents())
     }
 
+    /// Takes a block device; for writing only what nothing else uses, and what `typed` identifies.
+    ///
+    /// # Errors
+    /// Returns [`Error::Target`] for a device that must not be written, of which nothing was
+    /// touched then; an error if it has no bytes, or cannot be opened.
+    pub(super) fn open_device(
+        path: &Path,
+        typed: Option<&str>,
+        writes: bool,
+        full: bool,
+        layout: Layout,
+    ) -> Result<Self> {
+        let (handle, claim) = raw::open(path, writes, typed)?;
+        let file = Self { full, _claim: claim, ..Self::around(handle, path.to_path_buf(), writes, layout)? };
+        if file.len == 0 {
+            return Err(Error::target(path, "has no bytes: expected a device with a medium"));
+        }
+        Ok(file.with_seed_of_contents())
+    }
+
     fn around(handle: fs::File, path: PathBuf, writable: bool, layout: Layout) -> Result<Self> {
-        let metadata =
-            handle.metadata().map_err(|error| crate::Error::io("get the metadata of", &path, error))?;
+        let asked = |error| crate::Error::io("get the metadata of", &path, error);
+        let metadata = handle.metadata().map_err(asked)?;
+        let len = len_of(&handle, &metadata).map_err(asked)?;
         Ok(Self {
             handle,
+            _claim: None,
+            len,
+            identity: identity_of(&metadata),
             path,
-            len: metadata.len(),
-            identity: (metadata.dev(), metadata.ino()),
             writable,
             has_name: true,
             full: false,
@@ -196,12 +223,12 @@ impl TestFile {
         if self.has_name {
             let now =
                 fs::metadata(&self.path).map_err(|error| crate::Error::io("find", &self.path, error))?;
-            if (now.dev(), now.ino()) != self.identity {
+            if identity_of(&now) != self.identity {
                 return Err(Error::target(&self.path, "was replaced by another file while it was measured"));
             }
         }
-        let now = self.handle.metadata();
-        let now = now.map_err(|error| crate::Error::io("get the metadata of", &self.path, error))?.len();
+        let now = self.handle.metadata().and_then(|metadata| len_of(&self.handle, &metadata));
+        let now = now.map_err(|error| crate::Error::io("get the metadata of", &self.path, error))?;
         if now < self.len {
             let problem = format!("was cut to {now} bytes while it was measured; it had {}", self.len);
             return Err(Error::target(&self.path, problem));
@@ -261,6 +288,22 @@ impl TestFile {
             offset: difference.offset,
             what: difference.what,
         })
+    }
+}
+
+/// A block device has its length where it ends.
+fn len_of(mut handle: &fs::File, metadata: &fs::Metadata) -> io::Result<u64> {
+    match metadata.file_type().is_block_device() {
+        true => handle.seek(SeekFrom::End(0)),
+        false => Ok(metadata.len()),
+    }
+}
+
+/// The number of the device that it lies on, and its own there; of a block device its own.
+fn identity_of(metadata: &fs::Metadata) -> (u64, u64) {
+    match metadata.file_type().is_block_device() {
+        true => (metadata.rdev(), 0),
+        false => (metadata.dev(), metadata.ino()),
     }
 }
 

@@ -36,15 +36,14 @@ pub struct LongRun {
 }
 
 impl LongRun {
-    pub(super) fn of(workload: &Workload, measured: &Measured) -> Self {
-        let (ticks, block_size) = (&measured.record.ticks, workload.block_size);
-        let (window_s, rates) = rates(ticks, measured.steady_s, block_size);
+    pub(super) fn of(measured: &Measured) -> Self {
+        let record = &measured.record;
+        let (window_s, rates) = rates(&record.ticks, measured.steady_s);
         let series = Series { window_s, rates_bytes_per_s: &rates };
         let burst = find_fall(series);
-        let requests = measured.record.reads.count() + measured.record.writes.count();
         Self {
             seconds: measured.seconds,
-            bytes: requests * block_size,
+            bytes: record.read_bytes + record.write_bytes,
             window_s,
             burst,
             sustained_bytes_per_s: burst

@@ -10,8 +10,8 @@
 //! cells that failed a gate, and no model is fitted to them; unchecked figures are marked as such
 //! ([`State`]).
 //!
-//! Nothing here writes a file that it did not make, unless that is requested, and nothing writes to
-//! a device.
+//! Nothing here writes a file that it did not make, unless that is requested. A block device is
+//! written only where nothing uses it and what identifies it was typed; `raw.rs` has the rules.
 
 mod cgroup;
 pub mod compare;
@@ -27,11 +27,15 @@ mod limits;
 mod long_run;
 pub mod model;
 mod observer;
+pub mod page;
 mod pieces;
 mod random;
+mod raw;
 mod result;
 mod run;
 mod session;
+pub mod slo;
+mod split;
 pub mod survey;
 mod sweep;
 mod workload;
@@ -48,8 +52,9 @@ pub use observer::{Observer, Unobserved};
 pub use random::fresh_seed;
 pub use result::{
     BenchResult, CellResult, CompactHistogram, CpuResult, Figures, InFlightResult, OpenLoopResult, RunResult,
-    Second, Window,
+    Second, SizeFigures, Window,
 };
 pub use session::Bench;
+pub use split::{BlockSplit, SizeShare};
 pub use sweep::{Preset, Rw, Sweep};
 pub use workload::{Arrival, Pattern, Workload};

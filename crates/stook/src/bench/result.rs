@@ -51,6 +51,10 @@ pub struct CellResult {
     pub write: Option<Figures>,
     /// Syncs, if there are any; they are no part of the total.
     pub sync: Option<Figures>,
+    /// Of blocks of several sizes the reads and writes of each, in the order of the split; empty
+    /// where all are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<SizeFigures>,
     /// Whether it is valid: the [`verdict`](CellResult::verdict) on its runs.
     pub state: State,
     /// Why it may not, or why that is not known; and why runs are not valid. One for each check.
@@ -59,6 +63,16 @@ pub struct CellResult {
     pub long_run: Option<LongRun>,
     /// Every run, in order.
     pub runs: Vec<RunResult>,
+}
+
+/// The figures of blocks of one size among several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SizeFigures {
+    /// Bytes of each.
+    pub block_size: u64,
+    /// Reads and writes.
+    #[serde(flatten)]
+    pub total: Figures,
 }
 
 /// How many, how fast, how long.
@@ -216,8 +230,7 @@ pub struct OpenLoopResult {
 }
 
 impl Figures {
-    fn of(histogram: &LatencyHistogram, block_size: u64, seconds: f64) -> Self {
-        let bytes = histogram.count() * block_size;
+    fn of(histogram: &LatencyHistogram, bytes: u64, seconds: f64) -> Self {
         let per_s = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
         Self {
             count: histogram.count(),
@@ -268,21 +281,34 @@ impl BenchResult {
 
     /// The environment of the measurement, and doubts about it: a line each, for people.
     pub fn about(&self) -> Vec<String> {
-        let environment = &self.environment;
-        let known = [
-            environment.file_system.as_deref(),
-            environment.device.as_deref(),
-            environment.device_model.as_deref(),
-        ];
-        let known: Vec<&str> = known.into_iter().flatten().collect();
-        let what = if self.own_file { "a test file of" } else { "an existing file of" };
-        let place =
-            format!("{} on {}, {what} {}", self.path, known.join(", "), bytes_binary(self.file_bytes));
-        let doubt = environment.device_doubt.as_ref().map(|doubt| format!("In doubt: {doubt}"));
-        let throttle = environment.throttle.as_ref().map(|limits| format!("Limited: {limits}"));
-        let seed = self.seed().map(|seed| format!("Seed {seed}: the same seed asks for the same blocks"));
-        [Some(place), seed, doubt, throttle].into_iter().flatten().collect()
+        about(&self.path, self.own_file, self.file_bytes, &self.environment, self.seed())
     }
+}
+
+/// Where something was measured, with which seed, and what is in doubt: a line each, for people.
+pub(super) fn about(
+    path: &str,
+    own_file: bool,
+    file_bytes: u64,
+    environment: &Environment,
+    seed: Option<u64>,
+) -> Vec<String> {
+    let known = [
+        environment.file_system.as_deref(),
+        environment.device.as_deref(),
+        environment.device_model.as_deref(),
+    ];
+    let known: Vec<&str> = known.into_iter().flatten().collect();
+    let what = match (own_file, environment.is_raw_device) {
+        (true, _) => "a test file of",
+        (false, true) => "the device itself,",
+        (false, false) => "an existing file of",
+    };
+    let place = format!("{path} on {}, {what} {}", known.join(", "), bytes_binary(file_bytes));
+    let doubt = environment.device_doubt.as_ref().map(|doubt| format!("In doubt: {doubt}"));
+    let throttle = environment.throttle.as_ref().map(|limits| format!("Limited: {limits}"));
+    let seed = seed.map(|seed| format!("Seed {seed}: the same seed asks for the same blocks"));
+    [Some(place), seed, doubt, throttle].into_iter().flatten().collect()
 }
 
 impl CellResult {
@@ -356,26 +382,32 @@ fn reasons_of(runs: &[RunResult], state: State) -> Vec<String> {
     reported.into_iter().map(|gate| gate.reason.clone()).collect()
 }
 
-/// The four parts of a cell's figures.
+/// The parts of a cell's figures.
 struct Parts {
     total: Figures,
     read: Option<Figures>,
     write: Option<Figures>,
     sync: Option<Figures>,
+    sizes: Vec<SizeFigures>,
 }
 
 impl Parts {
-    fn of(record: &Record, block_size: u64, seconds: f64) -> Self {
-        let some = |histogram: &LatencyHistogram, block_size| {
-            (!histogram.is_empty()).then(|| Figures::of(histogram, block_size, seconds))
+    fn of(record: &Record, seconds: f64) -> Self {
+        let some = |histogram: &LatencyHistogram, bytes| {
+            (!histogram.is_empty()).then(|| Figures::of(histogram, bytes, seconds))
+        };
+        let of_size = |(block_size, histogram): &(u64, LatencyHistogram)| SizeFigures {
+            block_size: *block_size,
+            total: Figures::of(histogram, histogram.count() * block_size, seconds),
         };
         let mut both = record.reads.clone();
         both.merge(&record.writes);
         Self {
-            total: Figures::of(&both, block_size, seconds),
-            read: some(&record.reads, block_size),
-            write: some(&record.writes, block_size),
+            total: Figures::of(&both, record.read_bytes + record.write_bytes, seconds),
+            read: some(&record.reads, record.read_bytes),
+            write: some(&record.writes, record.write_bytes),
             sync: some(&record.syncs, 0),
+            sizes: record.sizes.iter().map(of_size).collect(),
         }
     }
 }
@@ -383,7 +415,7 @@ impl Parts {
 impl RunResult {
     pub(super) fn new(round: u32, workload: &Workload, measured: &Measured, gates: Vec<Gate>) -> Self {
         let Measured { record, seconds, steady_s, .. } = measured;
-        let parts = Parts::of(record, workload.block_size, *seconds);
+        let parts = Parts::of(record, *seconds);
         let requests = parts.total.count;
         let open_loop = workload.rate_per_s.map(|rate| OpenLoopResult {
             rate_requested_per_s: rate,
@@ -403,7 +435,7 @@ impl RunResult {
             read: parts.read,
             write: parts.write,
             sync: parts.sync,
-            series: series(&record.ticks, workload.block_size),
+            series: series(&record.ticks),
             windows: windows(&record.ticks, *steady_s),
             in_flight: InFlightResult {
                 requested: workload.requested_depth(),
@@ -428,11 +460,11 @@ impl RunResult {
     }
 }
 
-fn series(ticks: &[Tick], block_size: u64) -> Vec<Second> {
+fn series(ticks: &[Tick]) -> Vec<Second> {
     let per_second = (1_000_000_000 / TICK_NS) as usize;
     let second = |ticks: &[Tick]| {
-        let Tick { reads, writes, latency_sum_ns } = Tick::sum(ticks);
-        Second { reads, writes, bytes: (reads + writes) * block_size, latency_sum_ns }
+        let Tick { reads, writes, bytes, latency_sum_ns } = Tick::sum(ticks);
+        Second { reads, writes, bytes, latency_sum_ns }
     };
     ticks.chunks(per_second).map(second).collect()
 }
@@ -468,7 +500,7 @@ impl Gathering {
     pub(super) fn add(&mut self, run: RunResult, measured: &Measured) {
         let pools = [Some(&mut self.all), (!run.state.is_invalid()).then_some(&mut self.counted)];
         for pool in pools.into_iter().flatten() {
-            let (record, seconds) = pool.get_or_insert_with(|| (Record::new(0, 0.0), 0.0));
+            let (record, seconds) = pool.get_or_insert_with(|| (Record::new(0, 0.0, &[]), 0.0));
             record.merge(&measured.record);
             *seconds += measured.seconds;
         }
@@ -478,8 +510,8 @@ impl Gathering {
     /// The figures of the runs that are not invalid; of all, where every one is.
     pub(super) fn finish(self) -> CellResult {
         let (state, reasons) = CellResult::verdict(&self.runs);
-        let (record, seconds) = self.counted.or(self.all).unwrap_or_else(|| (Record::new(0, 0.0), 0.0));
-        let parts = Parts::of(&record, self.workload.block_size, seconds);
+        let (record, seconds) = self.counted.or(self.all).unwrap_or_else(|| (Record::new(0, 0.0, &[]), 0.0));
+        let parts = Parts::of(&record, seconds);
         CellResult {
             rw: self.workload.rw().to_owned(),
             workload: self.workload,
@@ -487,6 +519,7 @@ impl Gathering {
             read: parts.read,
             write: parts.write,
             sync: parts.sync,
+            sizes: parts.sizes,
             state,
             reasons,
             long_run: self.long_run,
@@ -525,8 +558,8 @@ mod tests {
 
     #[test]
     fn series_are_seconds_and_add_up() {
-        let ticks = vec![Tick { reads: 1, writes: 2, latency_sum_ns: 10 }; 25];
-        let found = series(&ticks, 4096);
+        let ticks = vec![Tick { reads: 1, writes: 2, bytes: 3 * 4096, latency_sum_ns: 10 }; 25];
+        let found = series(&ticks);
         assert_eq!(found.len(), 3);
         assert_eq!(found[0], Second { reads: 10, writes: 20, bytes: 30 * 4096, latency_sum_ns: 100 });
         assert_eq!(found.iter().map(|second| second.reads).sum::<u64>(), 25);

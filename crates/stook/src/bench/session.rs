@@ -8,6 +8,7 @@ use super::judge::judge;
 use super::layout::{Layout, TestFile, check_place};
 use super::long_run::{self, LongRun, lengthened, long_runs};
 use super::observer::Observer;
+use super::raw::is_block_device;
 use super::result::{BenchResult, Gathering, RunResult};
 use super::run;
 use super::workload::Workload;
@@ -31,6 +32,9 @@ pub struct Bench {
     pub keep: bool,
     /// Whether an existing file may be written.
     pub overwrite_file: bool,
+    /// What identifies the block device that may be written: its serial number, of a loop device
+    /// the path of its file.
+    pub overwrite_device: Option<String>,
     /// Whether every byte of an existing file is known to have been written, so that it need not be
     /// filled before cells write to it.
     pub file_is_full: bool,
@@ -53,10 +57,9 @@ impl Bench {
         observer: &dyn Observer,
     ) -> Result<BenchResult> {
         self.check()?;
-        let own_file = path.is_dir();
-        let mut file = self.target(path, own_file, engines, observer)?;
-        let mut found = Found::new(self, path, &file, own_file);
-        let measured = self.measure(&mut found, &mut file, engines, observer);
+        let mut runner = Runner::new(self, path, engines, observer)?;
+        let mut found = Found::new(self, runner.about());
+        let measured = self.measure(&mut found, &mut runner);
         match measured {
             Ok(()) => Ok(found.finish(false)),
             Err(Error::Interrupted) => Ok(found.finish(true)),
@@ -64,24 +67,10 @@ impl Bench {
         }
     }
 
-    fn measure(
-        &self,
-        found: &mut Found,
-        file: &mut TestFile,
-        engines: &dyn EngineFactory,
-        observer: &dyn Observer,
-    ) -> Result<()> {
-        // Each run has a turn of its own, and asks for other blocks than all others.
-        let mut turns = 0_u64..;
-        let mut run_next = |cell: &Workload| {
-            if self.cold && cell.buffered {
-                drop_pages(file)?;
-            }
-            run_cell(cell, turns.next().unwrap_or_default(), file, engines, observer)
-        };
+    fn measure(&self, found: &mut Found, runner: &mut Runner<'_>) -> Result<()> {
         for (long_run_s, cell) in self.long_runs() {
-            let measured = run_next(&cell)?;
-            let long_run = LongRun::of(&cell, &measured);
+            let measured = runner.run(&cell)?;
+            let long_run = LongRun::of(&measured);
             let same = |gathering: &&mut Gathering| lengthened(&gathering.workload, long_run_s) == cell;
             found
                 .cells
@@ -92,7 +81,7 @@ impl Bench {
         let link_limit = found.result.environment.link_limit_bytes_per_s;
         for round in 0..self.rounds {
             for (cell, gathering) in self.cells.iter().zip(&mut found.cells) {
-                let measured = run_next(cell)?;
+                let measured = runner.run(cell)?;
                 let gates = judge(cell, &measured, gathering.long_run.as_ref(), link_limit);
                 gathering.add(RunResult::new(round, cell, &measured, gates), &measured);
             }
@@ -160,6 +149,16 @@ impl Bench {
             return Ok(file);
         }
         let writes = self.cells.iter().any(Workload::writes);
+        let full = self.file_is_full && !layout.verify;
+        if is_block_device(path) {
+            let typed = self.overwrite_device.as_deref();
+            let file = TestFile::open_device(path, typed, writes, full, layout)?;
+            self.check_file(&file)?;
+            return Ok(file);
+        }
+        if self.overwrite_device.is_some() {
+            return Err(Error::target(path, "is no block device, and --overwrite-device is for those"));
+        }
         if writes && !self.overwrite_file && path.exists() {
             return Err(Error::target(
                 path,
@@ -167,7 +166,6 @@ impl Bench {
                  it, or a directory",
             ));
         }
-        let full = self.file_is_full && !layout.verify;
         let file = TestFile::open(path, writes, full, layout)?;
         self.check_file(&file)?;
         Ok(file)
@@ -225,6 +223,59 @@ fn run_cell(
     Ok(measured)
 }
 
+/// Runs cells on one file, each with a turn of its own: it asks for other blocks than all others.
+pub(super) struct Runner<'a> {
+    bench: &'a Bench,
+    path: &'a Path,
+    own_file: bool,
+    file: TestFile,
+    turns: u64,
+    engines: &'a dyn EngineFactory,
+    observer: &'a dyn Observer,
+}
+
+impl<'a> Runner<'a> {
+    /// Makes or opens the file.
+    pub(super) fn new(
+        bench: &'a Bench,
+        path: &'a Path,
+        engines: &'a dyn EngineFactory,
+        observer: &'a dyn Observer,
+    ) -> Result<Self> {
+        let own_file = path.is_dir();
+        let file = bench.target(path, own_file, engines, observer)?;
+        Ok(Self { bench, path, own_file, file, turns: 0, engines, observer })
+    }
+
+    /// Runs a cell once.
+    pub(super) fn run(&mut self, cell: &Workload) -> Result<run::Measured> {
+        if self.bench.cold && cell.buffered {
+            drop_pages(&self.file)?;
+        }
+        let turn = self.turns;
+        self.turns += 1;
+        run_cell(cell, turn, &mut self.file, self.engines, self.observer)
+    }
+
+    /// On what it runs them; no cells.
+    pub(super) fn about(&self) -> BenchResult {
+        let now = time::OffsetDateTime::now_utc();
+        let now = now.replace_nanosecond(0).unwrap_or(now);
+        let file = &self.file;
+        let is_unnamed = self.own_file && !self.bench.keep;
+        BenchResult {
+            path: if is_unnamed { self.path } else { file.path() }.display().to_string(),
+            file_bytes: file.len(),
+            own_file: self.own_file,
+            environment: Environment::of(file.path(), file.device()),
+            // A date of this kind can always be written.
+            time: now.format(&time::format_description::well_known::Rfc3339).unwrap_or_default(),
+            interrupted: false,
+            cells: Vec::new(),
+        }
+    }
+}
+
 /// What was found so far.
 struct Found {
     result: BenchResult,
@@ -232,19 +283,7 @@ struct Found {
 }
 
 impl Found {
-    fn new(bench: &Bench, path: &Path, file: &TestFile, own_file: bool) -> Self {
-        let now = time::OffsetDateTime::now_utc();
-        let now = now.replace_nanosecond(0).unwrap_or(now);
-        let result = BenchResult {
-            path: if own_file && !bench.keep { path } else { file.path() }.display().to_string(),
-            file_bytes: file.len(),
-            own_file,
-            environment: Environment::of(file.path(), file.device()),
-            // A date of this kind can always be written.
-            time: now.format(&time::format_description::well_known::Rfc3339).unwrap_or_default(),
-            interrupted: false,
-            cells: Vec::new(),
-        };
+    fn new(bench: &Bench, result: BenchResult) -> Self {
         Self { result, cells: bench.cells.iter().cloned().map(Gathering::new).collect() }
     }
 

@@ -93,8 +93,14 @@ impl Sweep {
     /// Every combination; depth changes fastest, then jobs, read share, block size and direction.
     ///
     /// # Errors
-    /// Returns an error if read shares were given for a direction that is not mixed.
+    /// Returns an error if read shares were given for a direction that is not mixed, or block sizes
+    /// beside a split of them.
     pub fn cells(&self) -> Result<Vec<Workload>> {
+        if self.base.block_split.is_some() && !self.block_sizes.is_empty() {
+            return Err(Error::workload(
+                "block sizes and a split of block sizes (bssplit) were given; expected one of them",
+            ));
+        }
         let or = |list: &[u32], base: u32| if list.is_empty() { vec![base] } else { list.to_vec() };
         let block_sizes =
             if self.block_sizes.is_empty() { vec![self.base.block_size] } else { self.block_sizes.clone() };
@@ -240,6 +246,16 @@ mod tests {
         assert_eq!(sweep(&[Rw::Mixed]).cells().unwrap().iter().filter(|cell| cell.rw() == "rw").count(), 2);
         let error = sweep(&[Rw::RandRead]).cells().unwrap_err().to_string();
         assert!(error.contains("randread") && error.contains("expected rw or randrw"), "{error}");
+    }
+
+    #[test]
+    fn block_sizes_are_given_as_a_list_or_as_a_split() {
+        let base = Workload::default().of_sizes(Some("4k/60:64k/40".parse().unwrap()));
+        let sweep = Sweep { base: base.clone(), depths: vec![1, 4], ..Sweep::default() };
+        let cells = sweep.cells().unwrap();
+        assert!(cells.len() == 2 && cells.iter().all(|cell| cell.block_split == base.block_split));
+        let error = Sweep { block_sizes: vec![4096], ..sweep }.cells().unwrap_err().to_string();
+        assert!(error.contains("expected one of them"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::content::UNIT_BYTES;
 use super::error::{Error, Result};
+use super::split::BlockSplit;
 use crate::report::units::{bytes_binary, bytes_exact};
 
 /// The greatest depth of one job: what one engine takes.
@@ -11,7 +12,7 @@ const DEPTH_MAX: u32 = 4096;
 /// More threads than this are never the way to drive one file.
 const JOBS_MAX: u32 = 1024;
 /// The longest block: what one request of an engine moves in a single system call.
-const BLOCK_MAX: u64 = 1 << 30;
+pub(super) const BLOCK_MAX: u64 = 1 << 30;
 /// The most memory that buffers may take.
 const MEMORY_MAX: u64 = 16 << 30;
 
@@ -46,8 +47,12 @@ pub struct Workload {
     /// Zipf's law. Without it all are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zipf: Option<f64>,
-    /// Bytes of each read and write.
+    /// Bytes of each read and write; of several sizes the largest.
     pub block_size: u64,
+    /// The sizes of blocks, if there are several: see [`of_sizes`](Self::of_sizes). Random blocks
+    /// begin at multiples of the smallest, those in order one after another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_split: Option<BlockSplit>,
     /// How many of a hundred requests are reads; the others are writes.
     pub read_share: u8,
     /// Requests that each job keeps in flight; in an open loop, the most that it has in flight.
@@ -88,6 +93,7 @@ impl Default for Workload {
             pattern: Pattern::Random,
             zipf: None,
             block_size: 4096,
+            block_split: None,
             read_share: 100,
             depth: 1,
             batch: 1,
@@ -113,6 +119,34 @@ const ZIPF_MAX: f64 = 5.0;
 const RATE_MAX: f64 = 1e9;
 
 impl Workload {
+    /// The same with blocks of these sizes, or of one size where there is no split.
+    #[must_use]
+    pub fn of_sizes(self, split: Option<BlockSplit>) -> Self {
+        let block_size = split.as_ref().map_or(self.block_size, BlockSplit::largest);
+        Self { block_size, block_split: split, ..self }
+    }
+
+    /// The size of its blocks, or the sizes with their shares: `4.00 KiB`,
+    /// `4.00 KiB 60%, 1.00 MiB 40%`.
+    pub fn block_name(&self) -> String {
+        match &self.block_split {
+            None => bytes_binary(self.block_size),
+            Some(split) => {
+                let each = split.sizes().iter();
+                let each = each.map(|size| format!("{} {}%", bytes_binary(size.block_size), size.percent));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Every size of its blocks.
+    pub(super) fn block_sizes(&self) -> Vec<u64> {
+        match &self.block_split {
+            None => vec![self.block_size],
+            Some(split) => split.sizes().iter().map(|size| size.block_size).collect(),
+        }
+    }
+
     /// The usual short name: `read`, `write`, `rw`, `randread`, `randwrite`, `randrw`.
     pub fn rw(&self) -> &'static str {
         match (self.pattern, self.read_share) {
@@ -161,11 +195,33 @@ impl Workload {
         if self.fsync_every.is_some() && !self.writes() {
             return refuse("syncs were asked for, and nothing is written: expected a read share below 100%");
         }
-        if self.verify && !self.block_size.is_multiple_of(UNIT_BYTES as u64) {
+        if self.verify
+            && let Some(size) =
+                self.block_sizes().into_iter().find(|size| !size.is_multiple_of(UNIT_BYTES as u64))
+        {
             return refuse(format!(
                 "the block size is {}; with verification it has to be a multiple of {UNIT_BYTES} bytes",
-                bytes_exact(self.block_size)
+                bytes_exact(size)
             ));
+        }
+        self.check_split()
+    }
+
+    fn check_split(&self) -> Result<()> {
+        let Some(split) = &self.block_split else { return Ok(()) };
+        split.check()?;
+        if self.block_size != split.largest() {
+            return refuse(format!(
+                "the block size is {}, and the largest of the split {}; expected the same",
+                bytes_exact(self.block_size),
+                bytes_exact(split.largest())
+            ));
+        }
+        if self.verify && self.writes() {
+            return refuse(
+                "blocks of several sizes were asked for with verification, in which no block is in flight twice; \
+                 expected one of them",
+            );
         }
         Ok(())
     }
@@ -251,18 +307,20 @@ impl Workload {
     /// # Errors
     /// Returns [`Error::Workload`], which states what was expected.
     pub fn check_file(&self, len: u64, alignment: u64) -> Result<()> {
-        if self.block_size > len {
+        let smallest = self.block_split.as_ref().map_or(1, BlockSplit::smallest).max(1);
+        if self.block_size > len / smallest * smallest {
             return refuse(format!(
                 "the block size is {}, and the file has {}; expected a block that fits in the file",
                 bytes_exact(self.block_size),
                 bytes_exact(len)
             ));
         }
-        if !self.buffered && !self.block_size.is_multiple_of(alignment) {
+        let uneven = self.block_sizes().into_iter().find(|size| !size.is_multiple_of(alignment));
+        if let Some(size) = uneven.filter(|_| !self.buffered) {
             return refuse(format!(
                 "the block size is {}; direct I/O on this file wants multiples of {alignment} bytes: expected such \
                  a block size, or buffered I/O",
-                bytes_exact(self.block_size)
+                bytes_exact(size)
             ));
         }
         let blocks = len / self.block_size;
@@ -323,6 +381,23 @@ mod tests {
         assert!(refused(|w| w.zipf = Some(0.0)).contains("expected above 0, at most 5"));
         assert!(refused(|w| w.zipf = Some(f64::NAN)).contains("expected above 0"));
         assert!(refused(|w| (w.zipf, w.pattern) = (Some(1.0), Pattern::Sequential)).contains("randread"));
+        let split =
+            |w: &mut Workload, text: &str| w.clone_from(&w.clone().of_sizes(Some(text.parse().unwrap())));
+        let other = |w: &mut Workload| {
+            split(w, "4k/50:8k/50");
+            w.block_size = 4096;
+        };
+        assert!(refused(other).contains("expected the same"));
+        let uneven = |w: &mut Workload| {
+            split(w, "512/50:700/50");
+            w.verify = true;
+        };
+        assert!(refused(uneven).contains("is 700 bytes; with"));
+        let verified = |w: &mut Workload| {
+            split(w, "4k/50:8k/50");
+            (w.verify, w.read_share) = (true, 50);
+        };
+        assert!(refused(verified).contains("in flight twice"));
         let verified = |w: &mut Workload| (w.zipf, w.verify, w.read_share) = (Some(1.0), true, 0);
         assert!(refused(verified).contains("in flight twice"));
         assert!(refused(|w| w.fsync_every = Some(1)).contains("nothing is written"));
@@ -341,9 +416,21 @@ mod tests {
         workload.check_file(8192, 4096).unwrap();
         workload.jobs = 9;
         assert!(reported(&workload, 8192).contains("expected at least one for each"));
+        let split = Workload::default().of_sizes(Some("4k/50:6k/50".parse().unwrap()));
+        assert!(reported(&split, 1 << 20).contains("the block size is 6,144 bytes; direct I/O"));
         let verified = Workload { verify: true, read_share: 50, depth: 2, ..Workload::default() };
         assert!(reported(&verified, 3 * 4096).contains("expects at least 4"));
         verified.check_file(4 * 4096, 4096).unwrap();
+    }
+
+    #[test]
+    fn blocks_of_several_sizes_are_named_with_their_shares() {
+        let cell = Workload::default();
+        assert_eq!(cell.block_name(), "4.00 KiB");
+        let cell = cell.of_sizes(Some("4k/60:1m/40".parse().unwrap()));
+        assert_eq!((cell.block_size, cell.block_name().as_str()), (1 << 20, "4.00 KiB 60%, 1.00 MiB 40%"));
+        cell.check().unwrap();
+        assert_eq!(cell.of_sizes(None).block_split, None);
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl BlockDevice {
         &self.name
     }
 
+    /// Its directory below `/sys/devices`.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Its counters so far.
     fn totals(&self) -> Option<Totals> {
         parse_totals(&fs::read_to_string(self.directory.join("stat")).ok()?)

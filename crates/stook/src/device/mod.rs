@@ -15,6 +15,7 @@ mod memory;
 mod meter;
 mod mount;
 mod overlay;
+mod raw;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -29,6 +30,7 @@ pub use self::link::{Link, LinkKind};
 use self::loop_device::FileNumbers;
 pub use self::meter::DeviceMeter;
 pub(crate) use self::mount::{Mount, copies_on_server, devices_of, mountinfo};
+pub(crate) use self::raw::RawDevice;
 
 /// How many layers are followed. Real stacks are lower, and a cycle must end.
 const LAYERS_MAX: u32 = 8;

@@ -76,6 +76,11 @@ impl Mount {
         numbers.next().is_some_and(|first| (first, numbers.next().unwrap_or(0)) >= since)
     }
 
+    /// The device of what is in it, where that is one.
+    pub(super) fn device(&self) -> Option<u64> {
+        self.device
+    }
+
     /// The mount that a path lies on.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Self::among(&mountinfo(), id_of(path), path)

@@ -11,11 +11,14 @@ use stook::bench::compare::{
     setting_differences, sides, worst,
 };
 use stook::bench::gates::State;
+use stook::bench::page::{Pair, Sides, two};
 use stook::bench::{BenchResult, CellResult, Workload};
 use stook::report::json::Document;
-use stook::report::units::{bytes_binary, count, duration_ns};
+use stook::report::units::{count, duration_ns};
+use stook_study::sample::check_publish;
 
-use super::table::{depth, full_name, name};
+use super::table::{block, depth, full_name, name};
+use super::write_page;
 use crate::context::Context;
 use crate::exit::UsageError;
 use crate::output::{Align, Output, Table, printable};
@@ -55,6 +58,9 @@ pub(super) struct Args {
     second: PathBuf,
     /// More of both, in turn, in the order in which they were measured
     more: Vec<PathBuf>,
+    /// Write both side by side as a page too: one HTML file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,6 +104,9 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
     let [first_files, second_files] = in_turn(args)?;
     let read_all = |files: &[&Path]| files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>();
     let (first, second) = (read_all(&first_files)?, read_all(&second_files)?);
+    if let Some(html) = &args.html {
+        check_publish(html)?;
+    }
     let mut cells = Vec::new();
     for cell in first.iter().take(1).flat_map(|result| &result.cells) {
         let same = |results| cells_like(&cell.workload, results);
@@ -119,9 +128,31 @@ pub(super) fn run(args: &Args, context: &Context) -> anyhow::Result<ExitCode> {
         print(&report, &mut output)?;
     }
     output.finish()?;
-    match nothing_compared(&report) {
-        Some(why) => anyhow::bail!("nothing was compared: {why}"),
-        None => Ok(ExitCode::SUCCESS),
+    if let Some(why) = nothing_compared(&report) {
+        anyhow::bail!("nothing was compared: {why}");
+    }
+    if let Some(html) = &args.html {
+        let page = two(&side_by_side(&report, &first, &second));
+        write_page(html, page, &Document::new("bench_compare", &report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Both for the page.
+fn side_by_side<'a>(report: &Report, first: &'a [BenchResult], second: &'a [BenchResult]) -> Sides<'a> {
+    let cell = |workload: &Workload, results: &'a [BenchResult]| -> Option<&'a CellResult> {
+        cells_like(workload, results)?.first().copied()
+    };
+    let pair = |compared: &Compared| {
+        let both = cell(&compared.workload, first).zip(cell(&compared.workload, second))?;
+        let [.., verdict] = compared.figures();
+        Some(Pair { cells: both.into(), comparison: compared.comparison, verdict })
+    };
+    Sides {
+        names: [report.first.clone(), report.second.clone()],
+        pairs: report.cells.iter().filter_map(pair).collect(),
+        differences: report.differences.clone(),
+        only_in: report.only_in.clone(),
     }
 }
 
@@ -273,7 +304,7 @@ fn print(report: &Report, output: &mut Output) -> anyhow::Result<()> {
     let mut table = Table::new(columns.chain([("", Align::Left)]));
     for cell in &report.cells {
         let workload = &cell.workload;
-        let row = [name(workload), bytes_binary(workload.block_size), depth(workload)];
+        let row = [name(workload), block(workload), depth(workload)];
         table.row(row.into_iter().chain(cell.figures()));
     }
     if !report.cells.is_empty() {

@@ -88,11 +88,11 @@ fn said_of_blocks(workload: &Workload) -> String {
 }
 
 fn said_of_depths(workload: &Workload) -> String {
-    format!("{}, {}", table::name(workload), bytes_binary(workload.block_size))
+    format!("{}, {}", table::name(workload), workload.block_name())
 }
 
 fn said_of_mixes(workload: &Workload) -> String {
-    format!("{}, depth {}", bytes_binary(workload.block_size), table::depth(workload))
+    format!("{}, depth {}", workload.block_name(), table::depth(workload))
 }
 
 fn about_blocks(model: &BlockModel) -> String {

@@ -90,7 +90,7 @@ fn run(
     engines: &dyn EngineFactory,
     context: &Context,
 ) -> anyhow::Result<Surveyed> {
-    let watcher = Watcher::new(bench, context);
+    let watcher = Watcher::new(bench.file_bytes, bench.expected_s(), context);
     match survey.run(directory, engines, &watcher) {
         Err(stook::bench::Error::Interrupted) => Err(Interrupted.into()),
         surveyed => surveyed.map_err(as_usage),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use stook::bench::gates::State;
 use stook::bench::model::{counted_runs, doubts};
-use stook::bench::{Arrival, BenchResult, CellResult, Figures, LongRun, Workload};
+use stook::bench::{Arrival, BenchResult, CellResult, Figures, LongRun, SizeFigures, Workload};
 use stook::report::units::{bytes_binary, count, duration_ns, significant};
 
 use crate::output::{Align, Output, OutputError, Table};
@@ -62,7 +62,7 @@ fn rows(cell: &CellResult, table: &mut Table) {
     let depth = depth(workload);
     let parts = [("read", &cell.read), ("write", &cell.write), ("sync", &cell.sync)];
     let parts: Vec<_> = parts.iter().filter_map(|(name, part)| Some((*name, part.as_ref()?))).collect();
-    let mut row = vec![name(workload), bytes_binary(workload.block_size), depth];
+    let mut row = vec![name(workload), block(workload), depth];
     row.extend(figures(&cell.total));
     row.extend([cpu, mark.to_owned()]);
     table.row(row);
@@ -72,6 +72,11 @@ fn rows(cell: &CellResult, table: &mut Table) {
             row.extend(figures(found));
             table.row(row);
         }
+    }
+    for SizeFigures { block_size, total } in &cell.sizes {
+        let mut row = vec!["  of these".to_owned(), bytes_binary(*block_size), String::new()];
+        row.extend(figures(total));
+        table.row(row);
     }
 }
 
@@ -109,6 +114,14 @@ pub(super) fn name(workload: &Workload) -> String {
     name
 }
 
+/// The size of its blocks, where there is room for one.
+pub(super) fn block(workload: &Workload) -> String {
+    match &workload.block_split {
+        None => bytes_binary(workload.block_size),
+        Some(split) => split.to_string(),
+    }
+}
+
 pub(super) fn depth(workload: &Workload) -> String {
     match workload.jobs {
         1 => workload.depth.to_string(),
@@ -118,7 +131,7 @@ pub(super) fn depth(workload: &Workload) -> String {
 
 /// The name with what else distinguishes cells.
 pub(super) fn full_name(workload: &Workload) -> String {
-    format!("{}, {}, depth {}", name(workload), bytes_binary(workload.block_size), depth(workload))
+    format!("{}, {}, depth {}", name(workload), workload.block_name(), depth(workload))
 }
 
 /// Over all runs that the figures are made of.
@@ -146,7 +159,7 @@ pub(super) fn csv<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Res
     header.extend(["cpu_per_request_ns", "state"].map(str::to_owned));
     let long_run = ["seconds", "bytes", "burst_bytes_per_s", "burst_bytes", "sustained_bytes_per_s"];
     header.extend(long_run.map(|field| format!("long_run_{field}")));
-    header.extend(["rate_per_s", "arrival"].map(str::to_owned));
+    header.extend(["rate_per_s", "arrival", "block_split"].map(str::to_owned));
     output.line(header.join(","))?;
     for cell in result.cells.iter().filter(|cell| !cell.runs.is_empty()) {
         let workload = &cell.workload;
@@ -165,6 +178,7 @@ pub(super) fn csv<W: Write>(result: &BenchResult, output: &mut Output<W>) -> Res
         line.push(csv_state(cell.state).to_owned());
         line.extend(cell.long_run.as_ref().map_or_else(Default::default, csv_long_run));
         line.extend(csv_load(workload));
+        line.push(workload.block_split.as_ref().map_or(String::new(), ToString::to_string));
         output.line(line.join(","))?;
     }
     Ok(())
@@ -253,6 +267,7 @@ mod tests {
             read: None,
             write: None,
             sync: None,
+            sizes: Vec::new(),
             state,
             reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
             long_run: None,
@@ -333,16 +348,30 @@ mod tests {
 
     /// Before: cells that differ only in their rate could not be distinguished.
     #[test]
-    fn lines_for_programs_tell_open_loops_apart() {
+    fn lines_for_programs_tell_open_loops_and_splits_apart() {
         let mut open = cell(1, State::Valid, &[]);
         open.workload.rate_per_s = Some(1500.0);
         open.workload.arrival = Arrival::Poisson;
-        let cells = vec![open, cell(1, State::Valid, &[])];
+        let mut split = cell(1, State::Valid, &[]);
+        split.workload = split.workload.of_sizes(Some("4k/60:8k/40".parse().unwrap()));
+        let cells = vec![open, split, cell(1, State::Valid, &[])];
         let found = written(|output| csv(&result(cells, Environment::default()), output));
-        let ends: Vec<&str> =
-            found.lines().filter_map(|line| line.rsplit_once(',')).map(|(_, last)| last).collect();
-        assert_eq!(ends, ["arrival", "poisson", ""]);
-        assert!(found.contains(",1500,poisson\n"), "{found}");
+        let ends: Vec<&str> = found.lines().filter_map(|line| line.rsplitn(4, ',').nth(3)).collect();
+        let ends: Vec<&str> = found.lines().zip(ends).map(|(line, rest)| &line[rest.len()..]).collect();
+        assert_eq!(ends, [",rate_per_s,arrival,block_split", ",1500,poisson,", ",,,4096/60:8192/40", ",,,"]);
+    }
+
+    #[test]
+    fn the_sizes_of_a_split_stand_below_their_cell() {
+        let mut split = cell(1, State::Valid, &[]);
+        split.workload = split.workload.of_sizes(Some("4k/60:8k/40".parse().unwrap()));
+        let of =
+            |block_size, count| SizeFigures { block_size, total: Figures { count, ..Figures::default() } };
+        split.sizes = vec![of(4096, 60), of(8192, 40)];
+        let found = table(vec![split]);
+        assert!(found.contains("\nrandread    4096/60:8192/40      1  "), "{found}");
+        let below = found.lines().filter(|line| line.starts_with("  of these  "));
+        assert_eq!(below.count(), 2, "{found}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! order, an engine that waits for each request, one depth. Source: fio's documentation, 3.33.
 
 use super::super::job::Job;
+use super::super::split::BlockSplit;
 use super::super::workload::{Arrival, Pattern, Workload};
 
 /// Keys that say how fio goes about it, or what it prints, and change nothing of what is measured.
@@ -182,7 +183,10 @@ fn number_of<T: TryFrom<u64>>(entry: &Entry) -> Result<T, At> {
 /// What `k` means in fio depends on another key for longer units (`KiB` is 1,000 bytes by default),
 /// so only single letters are read.
 fn size_of(entry: &Entry) -> Result<u64, At> {
-    let text = entry.value.as_str();
+    size_of_text(&entry.value).map_err(|message| (entry.line, format!("{}={message}", entry.key)))
+}
+
+fn size_of_text(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let shift = match unit.to_ascii_lowercase().as_str() {
@@ -195,9 +199,7 @@ fn size_of(entry: &Entry) -> Result<u64, At> {
     };
     let bytes =
         number.parse::<u64>().ok().zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
-    bytes.ok_or_else(|| {
-        (entry.line, format!("{}={text}: expected a number with k, m, g, t or nothing after it", entry.key))
-    })
+    bytes.ok_or_else(|| format!("{text}: expected a number with k, m, g, t or nothing after it"))
 }
 
 fn seconds_of(entry: &Entry) -> Result<f64, At> {
@@ -241,6 +243,7 @@ fn cell(keys: &mut FioKeys, seed: u64) -> Result<(Workload, u64), At> {
         zipf: zipf(keys)?,
         read_share: share,
         block_size: keys.size(&["bs", "blocksize"])?.unwrap_or(4096),
+        block_split: None,
         depth,
         batch,
         jobs,
@@ -255,7 +258,9 @@ fn cell(keys: &mut FioKeys, seed: u64) -> Result<(Workload, u64), At> {
         seed: keys.number(&["randseed"])?.unwrap_or(seed),
         compressibility: keys.number(&["buffer_compress_percentage"])?.unwrap_or(0),
     };
-    Ok((workload, file_bytes))
+    // To fio the one size counts for nothing then.
+    let split = split(keys)?;
+    Ok((if split.is_some() { workload.of_sizes(split) } else { workload }, file_bytes))
 }
 
 fn direction(keys: &mut FioKeys) -> Result<(Pattern, u8), At> {
@@ -366,6 +371,13 @@ fn zipf(keys: &mut FioKeys) -> Result<Option<f64>, At> {
     }
 }
 
+/// Blocks of several sizes.
+fn split(keys: &mut FioKeys) -> Result<Option<BlockSplit>, At> {
+    let Some(entry) = keys.take(&["bssplit"]) else { return Ok(None) };
+    let split = BlockSplit::parse(&entry.value, size_of_text);
+    split.map(Some).map_err(|error| (entry.line, format!("bssplit={}: {error}", entry.value)))
+}
+
 fn arrival(keys: &mut FioKeys) -> Result<Arrival, At> {
     match keys.take(&["rate_process"]) {
         None => Ok(Arrival::Constant),
@@ -444,6 +456,10 @@ mod tests {
             ("[global]\nsize=1m\n", 2, "there is no job"),
             ("", 1, "there is no job"),
             ("[a]\nsize=1m\nbs=2m\n", 1, "at least one block"),
+            ("[a]\nsize=1m\nbssplit=4k/60:8KiB/40\n", 3, "8KiB: expected a number with k"),
+            ("[a]\nsize=1m\nbssplit=4k/60:8k/30\n", 3, "add up to 90%"),
+            ("[a]\nsize=1m\nbssplit=4k/100,8k/100\n", 3, "one list of block sizes"),
+            ("[a]\nsize=1m\nbssplit=4k/60:8k\nverify=md5\nrw=write\n", 1, "in flight twice"),
             ("[a]\nsize=18446744073709551615\nnumjobs=9\n", 1, "more than a file may have"),
             ("[a]\nsize=1m\n[b]\nstonewall\nsize=2m\n", 3, "another length"),
         ] {
@@ -452,12 +468,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn sizes_with_shares_are_read_as_fio_means_them() {
+        let job = read("[a]\nsize=64m\nbs=2k\nbssplit=4k/50:1k/:32k/\n", 1).unwrap();
+        let cell = &job.cells[0];
+        assert_eq!(cell.block_split.as_ref().unwrap().to_string(), "4096/50:1024/25:32768/25");
+        assert_eq!(cell.block_size, 32 << 10);
+    }
+
     proptest! {
         /// What is written for fio is read as the same cells.
         #[test]
         fn jobs_that_are_written_are_read_again(
             (share, is_random, depth, jobs) in (0_u8..=100, any::<bool>(), 1_u32..64, 1_u32..5),
-            (blocks, buffered, ramp_ms, time_ms) in (1_u64..64, any::<bool>(), 0_u32..5000, 1_u32..90_000),
+            (blocks, is_split, buffered, ramp_ms, time_ms) in (1_u64..64, any::<bool>(), any::<bool>(), 0_u32..5000, 1_u32..90_000),
             (size_blocks, rate, verify) in (proptest::option::of(1_u64..100), proptest::option::of(1_u32..9999), any::<bool>()),
         ) {
             let block_size = blocks * 512;
@@ -466,6 +490,7 @@ mod tests {
                 zipf: (is_random && !verify).then_some(1.2),
                 pattern: if is_random { Pattern::Random } else { Pattern::Sequential },
                 block_size,
+                block_split: None,
                 read_share: share,
                 depth,
                 batch: depth.min(2),
@@ -481,6 +506,9 @@ mod tests {
                 seed: 5,
                 compressibility: if writes { 30 } else { 0 },
             };
+            // Of two sizes the one from above is the longer.
+            let split = (is_split && !cell.verify).then(|| format!("256/30:{block_size}/70").parse().unwrap());
+            let cell = cell.of_sizes(split);
             let file_bytes = block_size * u64::from(jobs) * 1000;
             let text = fio_jobs(std::slice::from_ref(&cell), Path::new("/a file"), file_bytes);
             let job = read(&text, 1).unwrap();

@@ -91,6 +91,7 @@ mod tests {
             read: None,
             write: None,
             sync: None,
+            sizes: Vec::new(),
             state,
             reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
             long_run: None,

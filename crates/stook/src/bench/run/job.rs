@@ -22,7 +22,7 @@ use super::super::workload::Workload;
 use super::Shared;
 use super::arrivals::Arrivals;
 use super::clock::thread_cpu_ns;
-use super::offsets::{Offsets, stream};
+use super::offsets::{Offsets, Place, stream};
 use super::record::{Kind, Record};
 use super::threads::Spent;
 use crate::engine::{Access, Arena, Buffer, Completion, Engine, EngineFactory, File, Operation, Request};
@@ -41,6 +41,7 @@ const CHOICES: u64 = 1 << 32;
 struct Slot {
     kind: Kind,
     offset: u64,
+    len: u64,
     begin: Begin,
 }
 
@@ -86,6 +87,7 @@ pub(super) struct JobThread<'a> {
     target: &'a TestFile,
     file: Arc<File>,
     access: Access,
+    /// Of the longest block.
     block_len: usize,
     engine: Box<dyn Engine>,
     offsets: Offsets,
@@ -160,13 +162,13 @@ impl<'a> JobThread<'a> {
             engine: engines.build(depth)?,
             offsets: Offsets::new(workload, target.len(), shared.turn, number),
             choices,
-            slots: vec![Slot { kind: Kind::Sync, offset: 0, begin: Begin::default() }; depth],
+            slots: vec![Slot { kind: Kind::Sync, offset: 0, len: 0, begin: Begin::default() }; depth],
             free: (0..depth).rev().collect(),
             read_buffers,
             write_buffers,
             reaped: Vec::with_capacity(depth),
             done: VecDeque::with_capacity(depth),
-            record: Record::new(0, 0.0),
+            record: Record::new(0, 0.0, &[]),
             left_bytes: workload.size_bytes.map(|size| size / u64::from(workload.jobs)),
             writes_since_sync: 0,
             stopping: false,
@@ -200,7 +202,7 @@ impl<'a> JobThread<'a> {
     pub(super) fn run(mut self) -> Result<JobOutcome> {
         let measured_s = self.workload.time_s.unwrap_or(60.0);
         self.measure_from_ns = self.shared.measure_from_ns();
-        self.record = Record::new(self.measure_from_ns, measured_s);
+        self.record = Record::new(self.measure_from_ns, measured_s, &sizes_of(self.workload));
         self.cross(self.shared.clock.now_ns());
         match Arrivals::new(self.workload, self.shared.turn, self.number, self.shared.begin_ns()) {
             None => self.closed_loop()?,
@@ -336,9 +338,9 @@ impl<'a> JobThread<'a> {
         let Some(token) = self.free.pop() else { return };
         let in_flight = self.slots.len() - self.free.len();
         self.shared.in_flight(self.number).store(in_flight as u32, Ordering::Relaxed);
-        let (kind, offset, operation) = self.next_operation();
+        let (kind, Place { offset, len }, operation) = self.next_operation();
         if let Some(slot) = self.slots.get_mut(token) {
-            *slot = Slot { kind, offset, begin };
+            *slot = Slot { kind, offset, len, begin };
         }
         let (file, access) = (Arc::clone(&self.file), self.access);
         self.engine.submit(Request { token: token as u64, file, access, operation });
@@ -346,7 +348,7 @@ impl<'a> JobThread<'a> {
             && self.measured_since.is_some()
             && let Some(left) = &mut self.left_bytes
         {
-            *left = left.saturating_sub(self.workload.block_size);
+            *left = left.saturating_sub(len);
             self.stopping |= *left < self.workload.block_size;
         }
     }
@@ -357,24 +359,25 @@ impl<'a> JobThread<'a> {
     }
 
     #[inline]
-    fn next_operation(&mut self) -> (Kind, u64, Operation) {
+    fn next_operation(&mut self) -> (Kind, Place, Operation) {
         if self.is_sync_due() {
             self.writes_since_sync = 0;
-            return (Kind::Sync, 0, Operation::Sync);
+            return (Kind::Sync, Place { offset: 0, len: 0 }, Operation::Sync);
         }
         let share = self.workload.read_share;
         let read = share == 100 || (share > 0 && self.choices.below(100) < u64::from(share));
-        let offset = self.offsets.next(read);
+        let place = self.offsets.next(read);
+        let (offset, len) = (place.offset, place.len as usize);
         if read {
             // There is a buffer for every slot.
             let buffer = self.read_buffers.pop().unwrap_or_else(|| Buffer::with_capacity(self.block_len));
-            return (Kind::Read, offset, Operation::Read { offset, len: self.block_len, buffer });
+            return (Kind::Read, place, Operation::Read { offset, len, buffer });
         }
         let mut buffer = self.write_buffers.pop().unwrap_or_else(|| Buffer::with_capacity(self.block_len));
-        buffer.set_data_range(0..self.block_len);
+        buffer.set_data_range(0..len);
         self.renew(buffer.data_mut(), offset);
         self.writes_since_sync += 1;
-        (Kind::Write, offset, Operation::Write { offset, buffer })
+        (Kind::Write, place, Operation::Write { offset, buffer })
     }
 
     fn renew(&mut self, bytes: &mut [u8], offset: u64) {
@@ -422,16 +425,16 @@ impl<'a> JobThread<'a> {
     fn complete(&mut self, completion: Completion, now_ns: u64) -> Result<()> {
         let Completion { token, result, buffer, .. } = completion;
         let token = token as usize;
-        let Some(&Slot { kind, offset, begin }) = self.slots.get(token) else { return Ok(()) };
+        let Some(&Slot { kind, offset, len, begin }) = self.slots.get(token) else { return Ok(()) };
         let Begin { start_ns, waited_ns, late_ns } = begin;
         let moved = result?;
-        if kind != Kind::Sync && moved < self.block_len {
+        if kind != Kind::Sync && (moved as u64) < len {
             let path = self.target.path().to_path_buf();
-            let (wanted, got) = (self.block_len as u64, moved as u64);
+            let (wanted, got) = (len, moved as u64);
             return Err(crate::Error::ShortRead { path, offset, wanted, got }.into());
         }
         if self.measured_since.is_some() {
-            self.record.count(kind, now_ns.saturating_sub(start_ns), now_ns);
+            self.record.count(kind, len, now_ns.saturating_sub(start_ns), now_ns);
             self.record.waited_ns += waited_ns;
             self.record.late_ns += late_ns;
             self.record.earlier_ns += self.measure_from_ns.saturating_sub(start_ns + waited_ns);
@@ -473,6 +476,11 @@ impl Since {
     fn now(now_ns: u64) -> Self {
         Self { now_ns, cpu_ns: thread_cpu_ns(), spent: Spent::of_this_thread() }
     }
+}
+
+/// The sizes that latencies are counted apart for: none where all are alike.
+fn sizes_of(workload: &Workload) -> Vec<u64> {
+    workload.block_split.as_ref().map_or_else(Vec::new, |_| workload.block_sizes())
 }
 
 /// Memory for every request in flight, taken before anything is measured.

@@ -443,7 +443,7 @@ fn summary(
     seen: Seen,
 ) -> Measured {
     let from_ns = shared.measure_from_ns();
-    let mut record = Record::new(from_ns, 0.0);
+    let mut record = Record::new(from_ns, 0.0, &[]);
     outcomes.iter().for_each(|outcome| record.merge(&outcome.record));
     let last_ns = outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(from_ns);
     // A run that ended by time lasted that time, even if nothing was requested at its end.

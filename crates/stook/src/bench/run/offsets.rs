@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::super::random::Random;
+use super::super::split::BlockSplit;
 use super::super::workload::{Pattern, Workload};
 use super::zipf::Zipf;
 
@@ -10,12 +11,14 @@ use super::zipf::Zipf;
 #[derive(Debug)]
 pub(super) struct Offsets {
     pattern: Pattern,
-    block_size: u64,
-    blocks: Range<u64>,
-    /// The next block of a sequence; reads and writes of a mix have one each.
+    /// Random blocks begin at multiples of this: the block size, or the smallest of several.
+    unit_bytes: u64,
+    units: Range<u64>,
+    /// Where the next block of a sequence begins; reads and writes of a mix have one each.
     next_read: u64,
     next_write: u64,
     random: Random,
+    sizes: Sizes,
     /// Some blocks are likelier than others.
     zipf: Option<Zipf>,
     /// Verified cells never have a block in flight twice, because it would not be known which write
@@ -23,14 +26,45 @@ pub(super) struct Offsets {
     busy: Option<Bits>,
 }
 
+/// A block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+/// How long blocks are.
+#[derive(Debug)]
+enum Sizes {
+    One(u64),
+    /// By chance, with numbers of their own: which blocks are asked for does not depend on how
+    /// long the ones before were.
+    Several(BlockSplit, Random),
+}
+
+impl Sizes {
+    #[inline]
+    fn next(&mut self) -> u64 {
+        match self {
+            Self::One(size) => *size,
+            Self::Several(split, random) => split.next(random),
+        }
+    }
+}
+
 impl Offsets {
     /// For the `job`th job of a cell on a file of that length. Every turn, which is one run of one
     /// cell, requests blocks of its own, and its sequences begin at a place of their own: no run
     /// asks in the same order for what another one left in a cache.
     pub(super) fn new(workload: &Workload, file_len: u64, turn: u64, job: u32) -> Self {
-        let whole = file_len / workload.block_size.max(1);
         let exclusive = workload.verify && workload.writes();
-        let blocks = if workload.pattern == Pattern::Sequential || exclusive {
+        let is_apart = workload.pattern == Pattern::Sequential || exclusive;
+        // Each part holds a block of every size.
+        let largest = workload.block_size.max(1);
+        let smallest = workload.block_split.as_ref().map_or(largest, BlockSplit::smallest).max(1);
+        let unit_bytes = if is_apart { largest } else { smallest };
+        let whole = file_len / unit_bytes;
+        let units = if is_apart {
             let border = |job: u32| {
                 let jobs = u128::from(workload.jobs.max(1));
                 // At most `whole`.
@@ -44,37 +78,47 @@ impl Offsets {
         // All jobs of a run like the same blocks.
         let zipf = workload.zipf.map(|theta| {
             let seed = Random::new(workload.seed, stream(turn, LIKED)).next();
-            Zipf::new(blocks.end - blocks.start, theta, seed)
+            Zipf::new(units.end - units.start, theta, seed)
         });
-        let first = blocks.start + random.below((blocks.end - blocks.start).max(1));
+        let sizes = match &workload.block_split {
+            None => Sizes::One(largest),
+            Some(split) => {
+                let random = Random::new(workload.seed, stream(turn, SIZES + u64::from(job)));
+                Sizes::Several(split.clone(), random)
+            }
+        };
+        let first = units.start + random.below((units.end - units.start).max(1));
         Self {
             pattern: workload.pattern,
-            block_size: workload.block_size,
-            next_read: first,
-            next_write: first,
+            unit_bytes,
+            next_read: first * unit_bytes,
+            next_write: first * unit_bytes,
             random,
+            sizes,
             zipf,
-            busy: exclusive.then(|| Bits::new(blocks.end - blocks.start)),
-            blocks,
+            busy: exclusive.then(|| Bits::new(units.end - units.start)),
+            units,
         }
     }
 
-    /// The offset of the next block that is read or written.
+    /// The next block that is read or written.
     #[inline]
-    pub(super) fn next(&mut self, read: bool) -> u64 {
+    pub(super) fn next(&mut self, read: bool) -> Place {
+        let len = self.sizes.next();
         loop {
-            let block = match self.pattern {
-                Pattern::Random => self.blocks.start + self.at_random(),
-                Pattern::Sequential => self.next_in_sequence(read),
+            let offset = match self.pattern {
+                Pattern::Random => (self.units.start + self.at_random()) * self.unit_bytes,
+                Pattern::Sequential => self.next_in_sequence(read, len),
             };
-            let at = block - self.blocks.start;
-            match &mut self.busy {
-                Some(busy) if busy.get(at) => {}
-                Some(busy) => {
-                    busy.set(at, true);
-                    return block * self.block_size;
-                }
-                None => return block * self.block_size,
+            // A longer block does not fit everywhere.
+            if offset + len > self.units.end * self.unit_bytes {
+                continue;
+            }
+            let Some(busy) = &mut self.busy else { return Place { offset, len } };
+            let at = offset / self.unit_bytes - self.units.start;
+            if !busy.get(at) {
+                busy.set(at, true);
+                return Place { offset, len };
             }
         }
     }
@@ -82,29 +126,34 @@ impl Offsets {
     #[inline]
     fn at_random(&mut self) -> u64 {
         match &self.zipf {
-            None => self.random.below(self.blocks.end - self.blocks.start),
+            None => self.random.below(self.units.end - self.units.start),
             Some(zipf) => zipf.next(&mut self.random),
         }
     }
 
-    fn next_in_sequence(&mut self, read: bool) -> u64 {
+    fn next_in_sequence(&mut self, read: bool, len: u64) -> u64 {
         let next = if read { &mut self.next_read } else { &mut self.next_write };
-        let block = *next;
-        *next = if block + 1 < self.blocks.end { block + 1 } else { self.blocks.start };
-        block
+        let end = self.units.end * self.unit_bytes;
+        let fits = *next + len <= end;
+        let offset = if fits { *next } else { self.units.start * self.unit_bytes };
+        *next = offset + len;
+        offset
     }
 
     /// The block at this offset is no longer in flight.
     #[inline]
     pub(super) fn release(&mut self, offset: u64) {
         if let Some(busy) = &mut self.busy {
-            busy.set(offset / self.block_size - self.blocks.start, false);
+            busy.set(offset / self.unit_bytes - self.units.start, false);
         }
     }
 }
 
 /// The stream of which blocks are likely, beside those of offsets, arrivals and choices.
 const LIKED: u64 = (1 << 33) - 1;
+
+/// The streams of how long the blocks of jobs are, above those of choices.
+const SIZES: u64 = (1 << 32) + (1 << 20);
 
 /// The stream of random numbers of one turn. Those of a turn are all below 2^33.
 pub(super) fn stream(turn: u64, of_turn: u64) -> u64 {
@@ -139,7 +188,7 @@ mod tests {
 
     fn taken(workload: &Workload, len: u64, job: u32, count: usize) -> Vec<u64> {
         let mut offsets = Offsets::new(workload, len, 0, job);
-        (0..count).map(|_| offsets.next(true)).collect()
+        (0..count).map(|_| offsets.next(true).offset).collect()
     }
 
     #[test]
@@ -181,7 +230,7 @@ mod tests {
         let of = |pattern, turn, seed| -> Vec<u64> {
             let workload = Workload { pattern, seed, ..Workload::default() };
             let mut offsets = Offsets::new(&workload, 1 << 30, turn, 0);
-            (0..100).map(|_| offsets.next(true)).collect()
+            (0..100).map(|_| offsets.next(true).offset).collect()
         };
         for pattern in [Pattern::Random, Pattern::Sequential] {
             let first: BTreeSet<_> = of(pattern, 0, 1).into_iter().collect();
@@ -204,7 +253,7 @@ mod tests {
         let most = |turn, job| {
             let mut offsets = Offsets::new(&workload, 1 << 30, turn, job);
             let mut counts = std::collections::BTreeMap::new();
-            (0..2000).for_each(|_| *counts.entry(offsets.next(true)).or_insert(0) += 1);
+            (0..2000).for_each(|_| *counts.entry(offsets.next(true).offset).or_insert(0) += 1);
             counts.into_iter().max_by_key(|(_, count)| *count).unwrap()
         };
         let (block, count) = most(0, 0);
@@ -217,9 +266,53 @@ mod tests {
     fn verified_blocks_are_in_flight_once() {
         let workload = Workload { verify: true, read_share: 0, depth: 4, ..Workload::default() };
         let mut offsets = Offsets::new(&workload, 8 * 4096, 0, 0);
-        let first: BTreeSet<_> = (0..8).map(|_| offsets.next(false)).collect();
+        let first: BTreeSet<_> = (0..8).map(|_| offsets.next(false).offset).collect();
         assert_eq!(first.len(), 8);
         offsets.release(3 * 4096);
-        assert_eq!(offsets.next(true), 3 * 4096);
+        assert_eq!(offsets.next(true), Place { offset: 3 * 4096, len: 4096 });
+    }
+
+    fn of_sizes(workload: Workload) -> Workload {
+        workload.of_sizes(Some("4k/50:16k/30:20k/20".parse().unwrap()))
+    }
+
+    #[test]
+    fn blocks_of_several_sizes_begin_at_multiples_of_the_smallest_and_lie_in_the_file() {
+        let len = 64 * 4096 + 100;
+        for zipf in [None, Some(1.1)] {
+            let workload = of_sizes(Workload { zipf, ..Workload::default() });
+            let places = |seed| -> Vec<Place> {
+                let mut offsets = Offsets::new(&Workload { seed, ..workload.clone() }, len, 0, 0);
+                (0..20_000).map(|_| offsets.next(true)).collect()
+            };
+            let first = places(1);
+            assert_eq!(first, places(1));
+            assert_ne!(first, places(2));
+            assert!(first.iter().all(|place| place.offset % 4096 == 0));
+            assert!(first.iter().all(|place| place.offset + place.len <= 64 * 4096));
+            let ends: BTreeSet<u64> = first
+                .iter()
+                .filter(|place| place.len == 20 << 10)
+                .map(|place| place.offset + place.len)
+                .collect();
+            assert!(ends.contains(&(64 * 4096)), "also where it just fits");
+        }
+    }
+
+    #[test]
+    fn sequences_of_several_sizes_follow_one_another_within_their_part() {
+        let workload = of_sizes(Workload { pattern: Pattern::Sequential, jobs: 2, ..Workload::default() });
+        for (job, part) in [(0, 0..60 << 10), (1, 60 << 10..120 << 10)] {
+            let mut offsets = Offsets::new(&workload, 120 << 10, 0, job);
+            let places: Vec<Place> = (0..500).map(|_| offsets.next(true)).collect();
+            for pair in places.windows(2) {
+                let end = pair[0].offset + pair[0].len;
+                let follows = if end + pair[1].len <= part.end { end } else { part.start };
+                assert_eq!(pair[1].offset, follows, "{pair:?}");
+            }
+            assert!(
+                places.iter().all(|place| place.offset >= part.start && place.offset + place.len <= part.end)
+            );
+        }
     }
 }

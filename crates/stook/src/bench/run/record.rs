@@ -18,6 +18,8 @@ pub(in crate::bench) enum Kind {
 pub(in crate::bench) struct Tick {
     pub(in crate::bench) reads: u64,
     pub(in crate::bench) writes: u64,
+    /// Of both.
+    pub(in crate::bench) bytes: u64,
     /// Of reads and writes.
     pub(in crate::bench) latency_sum_ns: u64,
 }
@@ -26,6 +28,7 @@ impl Tick {
     fn add(&mut self, other: Self) {
         self.reads += other.reads;
         self.writes += other.writes;
+        self.bytes += other.bytes;
         self.latency_sum_ns += other.latency_sum_ns;
     }
 
@@ -43,6 +46,11 @@ pub(in crate::bench) struct Record {
     pub(in crate::bench) reads: LatencyHistogram,
     pub(in crate::bench) writes: LatencyHistogram,
     pub(in crate::bench) syncs: LatencyHistogram,
+    /// Bytes of all reads, and of all writes.
+    pub(in crate::bench) read_bytes: u64,
+    pub(in crate::bench) write_bytes: u64,
+    /// Of blocks of several sizes: reads and writes of each.
+    pub(in crate::bench) sizes: Vec<(u64, LatencyHistogram)>,
     pub(in crate::bench) ticks: Vec<Tick>,
     /// Open loop: how long after they were due requests began, all of them together.
     pub(in crate::bench) waited_ns: u64,
@@ -55,14 +63,18 @@ pub(in crate::bench) struct Record {
 }
 
 impl Record {
-    /// Counts from `begin_ns` on. Room for `expected_s` is there from the start, so that nothing is
-    /// allocated while it runs as long as expected.
-    pub(in crate::bench) fn new(begin_ns: u64, expected_s: f64) -> Self {
+    /// Counts from `begin_ns` on, and blocks of each of several sizes also by themselves. Room for
+    /// `expected_s` is there from the start, so that nothing is allocated while it runs as long as
+    /// expected.
+    pub(in crate::bench) fn new(begin_ns: u64, expected_s: f64, sizes: &[u64]) -> Self {
         let ticks = (expected_s.clamp(0.0, 86_400.0) * 1e9) as u64 / TICK_NS;
         Self {
             reads: LatencyHistogram::new(),
             writes: LatencyHistogram::new(),
             syncs: LatencyHistogram::new(),
+            read_bytes: 0,
+            write_bytes: 0,
+            sizes: sizes.iter().map(|&size| (size, LatencyHistogram::new())).collect(),
             ticks: Vec::with_capacity(ticks as usize + 50),
             waited_ns: 0,
             late_ns: 0,
@@ -74,7 +86,7 @@ impl Record {
 
     /// Counts what completed at `now_ns`, which never goes back.
     #[inline]
-    pub(in crate::bench) fn count(&mut self, kind: Kind, latency_ns: u64, now_ns: u64) {
+    pub(in crate::bench) fn count(&mut self, kind: Kind, len: u64, latency_ns: u64, now_ns: u64) {
         while now_ns >= self.current_ends_ns {
             self.close();
         }
@@ -82,14 +94,20 @@ impl Record {
             Kind::Read => {
                 self.reads.record(latency_ns);
                 self.current.reads += 1;
+                self.read_bytes += len;
             }
             Kind::Write => {
                 self.writes.record(latency_ns);
                 self.current.writes += 1;
+                self.write_bytes += len;
             }
             Kind::Sync => return self.syncs.record(latency_ns),
         }
+        self.current.bytes += len;
         self.current.latency_sum_ns += latency_ns;
+        if let Some((_, histogram)) = self.sizes.iter_mut().find(|(size, _)| *size == len) {
+            histogram.record(latency_ns);
+        }
     }
 
     fn close(&mut self) {
@@ -109,6 +127,14 @@ impl Record {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
         self.syncs.merge(&other.syncs);
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
+        for (size, histogram) in &other.sizes {
+            match self.sizes.iter_mut().find(|(known, _)| known == size) {
+                Some((_, known)) => known.merge(histogram),
+                None => self.sizes.push((*size, histogram.clone())),
+            }
+        }
         self.waited_ns += other.waited_ns;
         self.late_ns += other.late_ns;
         self.earlier_ns += other.earlier_ns;
@@ -127,29 +153,33 @@ mod tests {
 
     #[test]
     fn ticks_and_histograms_count_the_same() {
-        let mut record = Record::new(1000, 0.1);
+        let mut record = Record::new(1000, 0.1, &[512, 1024]);
         for (at, latency_ns) in [(1000, 5), (1000 + TICK_NS, 6), (1000 + 4 * TICK_NS, 7)] {
-            record.count(Kind::Read, latency_ns, at);
-            record.count(Kind::Write, latency_ns, at);
-            record.count(Kind::Sync, 1, at);
+            record.count(Kind::Read, 512, latency_ns, at);
+            record.count(Kind::Write, 4096, latency_ns, at);
+            record.count(Kind::Sync, 0, 1, at);
         }
         record.finish();
         assert_eq!(record.ticks.iter().map(|tick| tick.reads).collect::<Vec<_>>(), [1, 1, 0, 0, 1]);
         let sum = Tick::sum(&record.ticks);
         assert_eq!((sum.reads, sum.writes, sum.latency_sum_ns), (3, 3, 36));
+        assert_eq!((record.read_bytes, record.write_bytes, sum.bytes), (3 * 512, 3 * 4096, 3 * 4608));
+        let sizes: Vec<_> = record.sizes.iter().map(|(size, latencies)| (*size, latencies.count())).collect();
+        assert_eq!(sizes, [(512, 3), (1024, 0)]);
         assert_eq!((record.reads.count(), record.writes.count(), record.syncs.count()), (3, 3, 3));
     }
 
     #[test]
     fn records_of_different_length_add_up() {
-        let mut short = Record::new(0, 1.0);
-        short.count(Kind::Read, 10, 5);
+        let mut short = Record::new(0, 1.0, &[]);
+        short.count(Kind::Read, 512, 10, 5);
         short.finish();
-        let mut long = Record::new(0, 1.0);
-        long.count(Kind::Write, 20, 2 * TICK_NS);
+        let mut long = Record::new(0, 1.0, &[4096]);
+        long.count(Kind::Write, 4096, 20, 2 * TICK_NS);
         long.finish();
         short.merge(&long);
         assert_eq!(short.ticks.len(), 3);
-        assert_eq!(Tick::sum(&short.ticks), Tick { reads: 1, writes: 1, latency_sum_ns: 30 });
+        assert_eq!(Tick::sum(&short.ticks), Tick { reads: 1, writes: 1, bytes: 4608, latency_sum_ns: 30 });
+        assert_eq!((short.read_bytes, short.write_bytes, short.sizes.len()), (512, 4096, 1));
     }
 }

@@ -5,6 +5,7 @@ mod fits;
 mod gates;
 mod loads;
 mod open_loops;
+mod slo;
 mod survey;
 
 use stook::bench::gates::{CellFacts, Gate, GateName, Load, Looks, Outcome, Series};

@@ -1,8 +1,11 @@
 //! Cells that run to their end.
 
 use stook::bench::gates::{Gate, GateName, Outcome};
-use stook::bench::{Bench, BenchResult, CellResult, Pattern, RunResult, State, Unobserved, Workload};
+use stook::bench::{
+    Bench, BenchResult, CellResult, Figures, Pattern, RunResult, State, Unobserved, Workload,
+};
 use stook::engine::Backend;
+use stook_testing::device::{Costs, Device, DeviceEngines};
 use stook_testing::fault::{EngineCall, FaultEngineFactory};
 
 use super::{BACKENDS, FILE_BYTES, bench, measure, only, short};
@@ -51,6 +54,48 @@ fn every_direction_and_pattern_is_counted_on_both_backends() {
             }
         }
     }
+}
+
+#[test]
+fn blocks_of_several_sizes_are_counted_by_their_own_bytes() {
+    for backend in BACKENDS {
+        for pattern in [Pattern::Random, Pattern::Sequential] {
+            let cell = Workload { pattern, read_share: 50, depth: 4, jobs: 2, ..short() };
+            let cell = cell.of_sizes(Some("4k/60:8k/30:64k/10".parse().unwrap()));
+            let found = measure(&cell, &backend).unwrap();
+            let sizes: Vec<u64> = found.sizes.iter().map(|size| size.block_size).collect();
+            assert_eq!(sizes, [4 << 10, 8 << 10, 64 << 10]);
+            let sum = |of: fn(&Figures) -> u64| found.sizes.iter().map(|size| of(&size.total)).sum::<u64>();
+            assert_eq!(sum(|size| size.count), found.total.count);
+            assert_eq!(sum(|size| size.bytes), found.total.bytes);
+            assert!(found.sizes.iter().all(|size| size.total.bytes == size.total.count * size.block_size));
+            let run = &found.runs[0];
+            assert_eq!(run.series.iter().map(|second| second.bytes).sum::<u64>(), run.total.bytes);
+            // It ends with the last request that surely is not too much.
+            assert!(run.total.bytes <= 2 << 20 && run.total.bytes > (2 << 20) - (2 << 16) - (2 << 16));
+            // 10,240 bytes on average: no fewer than would be by more than six standard deviations.
+            assert!(found.total.count > 90, "{}", found.total.count);
+        }
+    }
+}
+
+#[test]
+fn the_law_of_little_holds_for_blocks_of_several_sizes() {
+    // 10 ms, and 20 ms for the longer ones, four at a time.
+    let costs = Costs::new(9.6e-3, 4096.0 / 0.4e-3);
+    let engines = DeviceEngines::new(Backend::Threads, Device::new(costs, 4));
+    let cell = Workload { size_bytes: None, time_s: Some(1.5), depth: 4, ..short() };
+    let cell = cell.of_sizes(Some("4k/50:104k/50".parse().unwrap()));
+    let found = measure(&cell, &engines).unwrap();
+    let run = &found.runs[0];
+    for name in [GateName::LittleRequested, GateName::LittleSampled] {
+        let gate = run.gates.iter().find(|gate| gate.name == name).unwrap();
+        assert_ne!(gate.outcome, Outcome::NotApplicable, "{gate:?}");
+        // On a machine that stood still it may be unverified.
+        assert!(!gate.is_failed(), "{gate:?}");
+    }
+    let mean = |at: usize| found.sizes[at].total.latency_mean_ns.unwrap();
+    assert!(mean(0) < mean(1), "{} {}", mean(0), mean(1));
 }
 
 #[test]

@@ -103,7 +103,10 @@ fn files_that_are_none_are_refused() {
     let message = refused(&bench(&[short()]), &directory.path().join("missing"));
     assert!(message.starts_with("cannot open ") && message.contains("missing"), "{message}");
     let message = refused(&bench(&[short()]), Path::new("/dev/null"));
-    assert_eq!(message, "/dev/null is a character device: expected a directory or a regular file");
+    assert_eq!(
+        message,
+        "/dev/null is a character device: expected a directory, a regular file or a block device"
+    );
     let empty = directory.path().join("empty");
     fs::write(&empty, b"").unwrap();
     assert!(refused(&bench(&[short()]), &empty).contains("is empty: expected a file with data"));

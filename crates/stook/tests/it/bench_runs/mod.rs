@@ -7,6 +7,7 @@ mod files;
 mod long_run;
 mod models;
 mod open_loop;
+mod slo;
 mod verify;
 
 use std::path::Path;
@@ -33,6 +34,7 @@ fn bench(cells: &[Workload]) -> Bench {
         file_bytes: FILE_BYTES,
         keep: false,
         overwrite_file: false,
+        overwrite_device: None,
         file_is_full: false,
         cold: false,
     }

@@ -5,6 +5,7 @@ use stook::bench::model::block::BlockCell;
 use stook::bench::model::depth::DepthCell;
 use stook::bench::model::mix::MixCell;
 use stook::bench::model::{Cell, Models, Part};
+use stook::bench::page::page;
 use stook::bench::{BenchResult, CellResult, Second, State, Unobserved, Workload};
 use stook::engine::Backend;
 
@@ -105,4 +106,46 @@ fn a_sweep_of_cells_that_are_not_valid_says_why_it_has_no_model() {
     let json = serde_json::to_value(&models).unwrap();
     assert_eq!(json["depths"][0]["cells"], serde_json::json!([0, 1, 2]));
     assert!(json["depths"][0]["model"].is_null() && json["depths"][0]["refused"].is_string(), "{json}");
+}
+
+/// Every block at every depth, of a device that completes 40,000 a second at most, four at a time.
+#[test]
+fn the_page_of_a_sweep_draws_what_counts_and_names_what_does_not() {
+    let sizes = [4096, 16_384, 65_536, 262_144];
+    let cell = |block_size, depth| Workload { block_size, depth, ..short() };
+    let cells: Vec<Workload> =
+        sizes.into_iter().flat_map(|size| [1, 2, 4, 8, 16].map(|depth| cell(size, depth))).collect();
+    let mut result = swept(&cells);
+    for cell in &mut result.cells {
+        let (depth, alone_ns) = (f64::from(cell.workload.depth), cell.total.latency_mean_ns.unwrap());
+        let waiting = (depth / 4.0).max(1.0);
+        cell.total.latency_mean_ns = Some(alone_ns * waiting);
+        cell.total.iops = depth * 1e9 / (alone_ns * waiting);
+        cell.total.bandwidth_bytes_per_s = cell.total.iops * cell.workload.block_size as f64;
+        for run in &mut cell.runs {
+            let reads = cell.total.iops as u64;
+            run.series = (0..4).map(|at| Second { reads: reads + at, ..Second::default() }).collect();
+            (run.seconds, run.state) = (4.0, State::Valid);
+        }
+        (cell.state, cell.reasons) = (State::Valid, Vec::new());
+    }
+    let spoiled = &mut result.cells[19];
+    (spoiled.state, spoiled.reasons) = (State::Invalid, vec!["a cache stood in between".to_owned()]);
+    let html = page(&result).render();
+    for part in [
+        "20 cells were measured: 19 valid, 0 unverified",
+        "What the size of blocks changes (",
+        "t₀: 100 µs",
+        "half of B: 97.7 KiB",
+        "What depth changes (",
+        "N* = 4",
+        "what the law says",
+        "Block and depth together",
+        "depth 16, buffered: not valid",
+        "The job of every cell",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let unmeasured = BenchResult { cells: Vec::new(), ..result };
+    assert!(page(&unmeasured).render().contains("Nothing was measured to its end."));
 }
