@@ -104,6 +104,7 @@ impl DeviceSurvey {
             file_bytes: self.file_bytes,
             keep: false,
             overwrite_file: false,
+            overwrite_device: None,
             file_is_full: false,
             cold: false,
         }
