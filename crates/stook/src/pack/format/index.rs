@@ -15,7 +15,7 @@ pub(crate) const PAGE_UNITS_MAX: u32 = 17;
 
 /// What an index says a record holds, so that kinds of records are chosen without their heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Content {
+pub enum EntryContent {
     /// It does not say: the head has to be read.
     #[default]
     Unsaid,
@@ -26,7 +26,7 @@ pub enum Content {
     Other,
 }
 
-impl Content {
+impl EntryContent {
     /// That of a record with these attributes, as its frame has them.
     pub fn of(attributes: &[u8]) -> Self {
         match Attributes::kind_of(attributes) {
@@ -45,7 +45,7 @@ pub struct Place {
     /// Length of the frame, a multiple of 8; `None` when it is too long for the index to say.
     pub len: Option<u64>,
     /// What the record holds, where that is known.
-    pub content: Content,
+    pub content: EntryContent,
 }
 
 impl PartialEq for Place {
@@ -71,11 +71,11 @@ impl Ord for Place {
 impl Place {
     /// A frame at `offset` of `len` bytes, of whose content nothing is said.
     pub fn new(offset: u64, len: u64) -> Self {
-        Self { offset, len: (len / 8 < u64::from(SPAN_LONG)).then_some(len), content: Content::Unsaid }
+        Self { offset, len: (len / 8 < u64::from(SPAN_LONG)).then_some(len), content: EntryContent::Unsaid }
     }
 
     /// The same of a record that holds this.
-    pub fn with(self, content: Content) -> Self {
+    pub fn with(self, content: EntryContent) -> Self {
         Self { content, ..self }
     }
 }
@@ -381,7 +381,7 @@ mod tests {
     }
 
     /// Every content, entry by entry, as pages give it.
-    fn contents(entries: &[(Vec<u8>, Place)]) -> Vec<Content> {
+    fn contents(entries: &[(Vec<u8>, Place)]) -> Vec<EntryContent> {
         let (index, top) = built(entries);
         let pages = (0..top.pages()).map(|number| page(&index, &top, number));
         pages.flat_map(|page| (0..page.len()).map(move |at| page.place(at).unwrap().content)).collect()
@@ -389,34 +389,35 @@ mod tests {
 
     #[test]
     fn pages_say_what_records_hold_where_all_of_a_page_are_known() {
-        let entries = |content: &dyn Fn(u64) -> Content| -> Vec<(Vec<u8>, Place)> {
+        let entries = |content: &dyn Fn(u64) -> EntryContent| -> Vec<(Vec<u8>, Place)> {
             sorted((0..3000_u64).map(|n| (format!("\x01{n:05}").into_bytes(), n)).collect())
                 .into_iter()
                 .map(|(form, place)| (form, place.with(content(place.offset / 8))))
                 .collect()
         };
         for every in [1, 2, 7, 8, 9, 2999, 5000] {
-            let content = |n: u64| if n % every == every - 1 { Content::Other } else { Content::File };
+            let content =
+                |n: u64| if n % every == every - 1 { EntryContent::Other } else { EntryContent::File };
             let mixed = entries(&content);
-            let wanted: Vec<Content> = mixed.iter().map(|(_, place)| place.content).collect();
+            let wanted: Vec<EntryContent> = mixed.iter().map(|(_, place)| place.content).collect();
             assert_eq!(contents(&mixed), wanted, "one in {every}");
         }
         // One that is not known costs its page only, in which heads are read.
-        let one = contents(&entries(&|n| if n == 1500 { Content::Unsaid } else { Content::File }));
-        let unsaid = one.iter().filter(|&&content| content == Content::Unsaid).count();
-        assert_eq!(one[1500], Content::Unsaid);
-        assert!(unsaid < 1500 && one[0] == Content::File && one[2999] == Content::File, "{unsaid}");
+        let one = contents(&entries(&|n| if n == 1500 { EntryContent::Unsaid } else { EntryContent::File }));
+        let unsaid = one.iter().filter(|&&content| content == EntryContent::Unsaid).count();
+        assert_eq!(one[1500], EntryContent::Unsaid);
+        assert!(unsaid < 1500 && one[0] == EntryContent::File && one[2999] == EntryContent::File, "{unsaid}");
         // As pages were written before they said it.
-        let (index, top) = built(&entries(&|_| Content::Unsaid));
+        let (index, top) = built(&entries(&|_| EntryContent::Unsaid));
         assert_eq!(index.pages[7] & 0xF0, 0);
-        assert_eq!(page(&index, &top, 0).place(0).unwrap().content, Content::Unsaid);
+        assert_eq!(page(&index, &top, 0).place(0).unwrap().content, EntryContent::Unsaid);
     }
 
     #[test]
     fn a_page_that_says_more_than_it_can_is_damaged() {
         let entries: Vec<_> = sorted((0..9_u64).map(|n| (vec![1, n as u8], n)).collect())
             .into_iter()
-            .map(|(form, place)| (form, place.with(Content::Other)))
+            .map(|(form, place)| (form, place.with(EntryContent::Other)))
             .collect();
         let (mut index, _) = built(&entries);
         let seal_again = |page: &mut [u8]| seal(page, crc32c::crc32c_append(5, &0_u32.to_le_bytes()));

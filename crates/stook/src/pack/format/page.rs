@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::bytes::{FieldCursor, put_leb128};
-use super::index::{Content, Place, SPAN_LONG, checked_head, common_len, seal};
+use super::index::{EntryContent, Place, SPAN_LONG, checked_head, common_len, seal};
 use super::{Decoded, Invalid, UNIT};
 use crate::engine::prefetch;
 
@@ -73,11 +73,11 @@ enum Contents {
 }
 
 impl Contents {
-    fn with(self, content: Content) -> Self {
+    fn with(self, content: EntryContent) -> Self {
         match (self, content) {
-            (Self::Unsaid, _) | (_, Content::Unsaid) => Self::Unsaid,
-            (Self::Mixed, _) | (_, Content::Other) => Self::Mixed,
-            (Self::Files, Content::File) => Self::Files,
+            (Self::Unsaid, _) | (_, EntryContent::Unsaid) => Self::Unsaid,
+            (Self::Mixed, _) | (_, EntryContent::Other) => Self::Mixed,
+            (Self::Files, EntryContent::File) => Self::Files,
         }
     }
 
@@ -176,7 +176,8 @@ impl PageBuilder {
         }
         if self.contents == Contents::Mixed {
             page.extend(self.places.chunks(8).map(|places| {
-                let others = places.iter().enumerate().filter(|(_, place)| place.content == Content::Other);
+                let others =
+                    places.iter().enumerate().filter(|(_, place)| place.content == EntryContent::Other);
                 others.fold(0_u8, |bits, (number, _)| bits | 1 << number)
             }));
         }
@@ -305,7 +306,7 @@ impl Columns {
 
 fn to_place((offset, span): (u64, u64)) -> Place {
     let len = (span < u64::from(SPAN_LONG)).then_some(span * 8);
-    Place { offset: offset * 8, len, content: Content::Unsaid }
+    Place { offset: offset * 8, len, content: EntryContent::Unsaid }
 }
 
 /// A little-endian number of at most seven bytes.
@@ -388,13 +389,13 @@ impl<'a> Page<'a> {
     }
 
     /// What an entry holds.
-    fn content(&self, number: usize) -> Content {
+    fn content(&self, number: usize) -> EntryContent {
         match self.contents {
-            Contents::Unsaid => Content::Unsaid,
-            Contents::Files => Content::File,
+            Contents::Unsaid => EntryContent::Unsaid,
+            Contents::Files => EntryContent::File,
             Contents::Mixed => {
                 let bits = self.bits().get(number / 8).copied().unwrap_or(0);
-                if bits >> (number % 8) & 1 == 1 { Content::Other } else { Content::File }
+                if bits >> (number % 8) & 1 == 1 { EntryContent::Other } else { EntryContent::File }
             }
         }
     }

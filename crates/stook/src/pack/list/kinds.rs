@@ -3,7 +3,7 @@
 
 use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
-use crate::pack::format::index::Content;
+use crate::pack::format::index::EntryContent;
 use crate::pack::state::open::{KeyEntry, Pack};
 
 /// Kinds of records. A hard link to a file is a file, and so is what no tree was packed from: both
@@ -61,12 +61,12 @@ impl Kinds {
     }
 
     /// Whether a record that holds this is meant; `None` where only its head says it.
-    fn takes_content(self, content: Content) -> Option<bool> {
+    fn takes_content(self, content: EntryContent) -> Option<bool> {
         match content {
             _ if self == Self::ALL => Some(true),
-            Content::File => Some(self.files),
-            Content::Other if self.directories == self.symlinks => Some(self.directories),
-            Content::Other | Content::Unsaid => None,
+            EntryContent::File => Some(self.files),
+            EntryContent::Other if self.directories == self.symlinks => Some(self.directories),
+            EntryContent::Other | EntryContent::Unsaid => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::attributes::{Attributes, FileKind};
 use crate::pack::format::frame::FrameKind;
-use crate::pack::format::index::{Content, Place};
+use crate::pack::format::index::{EntryContent, Place};
 use crate::pack::index::lost::Lost;
 use crate::pack::index::run::MergeCursor;
 use crate::pack::key::Key;
@@ -88,15 +88,15 @@ impl SpanSums {
     fn add_entry(&mut self, hasher: &RandomState, form: &[u8], place: Place) {
         self.index.add(hasher, form, place);
         match place.content {
-            Content::Other => self.index_others.add(hasher, form, place),
-            Content::Unsaid => self.unsaid += 1,
-            Content::File => {}
+            EntryContent::Other => self.index_others.add(hasher, form, place),
+            EntryContent::Unsaid => self.unsaid += 1,
+            EntryContent::File => {}
         }
     }
 
     fn add_frame(&mut self, hasher: &RandomState, form: &[u8], place: Place) {
         self.frames.add(hasher, form, place);
-        if place.content == Content::Other {
+        if place.content == EntryContent::Other {
             self.others.add(hasher, form, place);
         }
     }
@@ -331,7 +331,7 @@ impl Pack {
                         seen.listed = true;
                         if seen.form.as_ref() != entry.form() || seen.len != place.len {
                             report_damage(place.offset, key(), "the index names another record here");
-                        } else if place.content != Content::Unsaid && place.content != seen.content {
+                        } else if place.content != EntryContent::Unsaid && place.content != seen.content {
                             let what =
                                 "the index says that this is a file, or that it is not, and it is the other";
                             report_damage(place.offset, key(), what);
@@ -414,7 +414,7 @@ impl Pack {
 struct Seen {
     form: Box<[u8]>,
     len: Option<u64>,
-    content: Content,
+    content: EntryContent,
     listed: bool,
 }
 
@@ -434,7 +434,7 @@ impl FrameVisitor for RecordCollector<'_> {
         let head = frames.head();
         if let Some(key) = head.key().filter(|_| is_record) {
             let len = Place::new(head.offset, frames.window.pos() - head.offset).len;
-            let content = Content::of(&head.attributes);
+            let content = EntryContent::of(&head.attributes);
             let seen = Seen { form: key.sort_form().into(), len, content, listed: false };
             self.records.insert(head.offset, seen);
         }
@@ -520,7 +520,7 @@ fn note_record(
     report.body_bytes += body_len;
     let span = walked.span(head.offset);
     let place = Place::new(head.offset, frames.window.pos() - head.offset);
-    span.add_frame(hasher, key.sort_form(), place.with(Content::of(&head.attributes)));
+    span.add_frame(hasher, key.sort_form(), place.with(EntryContent::of(&head.attributes)));
     span.dead += u64::from(segment.deaths.contains_key(&head.offset));
     if segment.life(head.offset) == Life::Alive {
         report.live_records += 1;

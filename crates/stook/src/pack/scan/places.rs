@@ -1,6 +1,6 @@
 //! [`Places`]: where many records of one segment are, in a few bytes each.
 
-use crate::pack::format::index::{Content, Place};
+use crate::pack::format::index::{EntryContent, Place};
 
 /// Places whose beginning is noted: so many are gone through at most to find one.
 const PER_MARK: usize = 64;
@@ -105,7 +105,7 @@ fn next(rest: &mut &[u8], end: u64) -> Option<(Place, u64)> {
     let gap = (gap >> 1).cast_signed() ^ -((gap & 1).cast_signed());
     let offset = (end / 8).wrapping_add_signed(gap).wrapping_mul(8);
     let len = take_number(rest)?.wrapping_mul(8);
-    let place = Place { offset, len: (len > 0).then_some(len), content: Content::Unsaid };
+    let place = Place { offset, len: (len > 0).then_some(len), content: EntryContent::Unsaid };
     Some((place, offset.saturating_add(len) / 8 * 8))
 }
 

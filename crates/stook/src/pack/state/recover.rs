@@ -9,7 +9,7 @@ use crate::pack::error::{Damage, Result};
 use crate::pack::format::batch::BatchSum;
 use crate::pack::format::footer::{LastFrame, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind};
-use crate::pack::format::index::{Content, Place};
+use crate::pack::format::index::{EntryContent, Place};
 use crate::pack::format::mark::{Edition, SyncMark};
 use crate::pack::index::run::Run;
 use crate::pack::index::tail::Tail;
@@ -256,7 +256,7 @@ impl Recovered {
         }
         let Some(key) = head.key() else { return };
         let place = Place::new(head.offset, frames.window.pos() - head.offset);
-        let record = body_len.map(|len| (place.with(Content::of(&head.attributes)), len));
+        let record = body_len.map(|len| (place.with(EntryContent::of(&head.attributes)), len));
         // A record that was abandoned is none.
         if record.is_some() || head.header.kind == FrameKind::Deletion {
             let (sequence, time_ns) = (head.header.sequence, head.header.time_ns);

@@ -6,7 +6,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::batch::{BatchSum, digest, digest_more};
 use crate::pack::format::footer::{Footer, FooterKind, LastFrame, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind, HEADER_LEN, stored_crc};
-use crate::pack::format::index::{Content, EncodedIndex, Place};
+use crate::pack::format::index::{EncodedIndex, EntryContent, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::mark::{Edition, SyncMark};
 use crate::pack::format::segment::{Salt, SegmentHeader};
@@ -412,7 +412,7 @@ impl Active {
         if !in_batch {
             self.count((offset, crc));
         }
-        let place = Place::new(offset, self.len() - offset).with(Content::of(parts.attributes));
+        let place = Place::new(offset, self.len() - offset).with(EntryContent::of(parts.attributes));
         Ok(Appended { place, digest })
     }
 
@@ -450,7 +450,7 @@ impl Active {
 
     /// The same, and takes the record into the index.
     pub(crate) fn end_record(&mut self, parts: Parts<'_>, frame: (u64, u32), body_len: u64) -> Result<Place> {
-        let place = self.end_frame(frame.0)?.with(Content::of(parts.attributes));
+        let place = self.end_frame(frame.0)?.with(EntryContent::of(parts.attributes));
         self.count(frame);
         self.note(parts, place, body_len);
         Ok(place)

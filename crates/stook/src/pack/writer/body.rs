@@ -6,7 +6,7 @@ use crate::pack::error::{Error, Result};
 use crate::pack::format::attributes::Attributes;
 use crate::pack::format::batch::{digest, digest_more};
 use crate::pack::format::frame::{BodyLen, PieceHead, Trailer};
-use crate::pack::format::index::Content;
+use crate::pack::format::index::EntryContent;
 use crate::pack::format::segment::Salt;
 use crate::pack::key::{KEY_LEN_MAX, Key};
 use crate::source::zeroes;
@@ -241,7 +241,7 @@ impl<'w> RecordWriter<'w> {
         self.end_body()?;
         let (group, offset) = (self.group, self.offset);
         let place = self.writer.guard(|writer| writer.active_of(group)?.end_frame(offset))?;
-        let place = place.with(Content::of(&self.attributes));
+        let place = place.with(EntryContent::of(&self.attributes));
         Ok(Member {
             key: self.key.clone(),
             sequence: self.sequence,

@@ -18,7 +18,7 @@ use crate::pack::damages::DamageLog;
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::footer::Tally;
 use crate::pack::format::frame::{FrameHeader, FrameKind};
-use crate::pack::format::index::{Content, IndexBuilder, Place};
+use crate::pack::format::index::{EntryContent, IndexBuilder, Place};
 use crate::pack::format::page::Page;
 use crate::pack::format::segment::Salt;
 use crate::pack::read::frames::{Broken, Checked, Frames};
@@ -250,7 +250,7 @@ impl FrameVisitor for Collecting<'_> {
         let Some(key) = key.filter(|key| self.bounds.hold(key.sort_form(), offset)) else {
             return frames.step_over();
         };
-        let content = Content::of(&head.attributes);
+        let content = EntryContent::of(&head.attributes);
         // Only the end of a framed body shows whether it was abandoned. Whether a body is intact is
         // checked when it is read.
         let counts = frames.skip_frame()? || frames.finish_frame()?.is_some();

@@ -6,7 +6,7 @@ use crate::pack::format::UNIT;
 use crate::pack::format::deletes::{Death, Deaths};
 use crate::pack::format::footer::{FooterKind, LastFrame, Tally};
 use crate::pack::format::frame::{BodyLen, FrameHeader, FrameKind};
-use crate::pack::format::index::{Content, EncodedIndex, IndexBuilder, Place};
+use crate::pack::format::index::{EncodedIndex, EntryContent, IndexBuilder, Place};
 use crate::pack::format::manifest::{SegmentEntry, SegmentState};
 use crate::pack::format::segment::{Salt, SegmentHeader};
 use crate::pack::key::Key;
@@ -151,7 +151,7 @@ impl Output {
     pub(super) fn end(&mut self, old: Old<'_>, offset: u64) -> Result<()> {
         let padding = (self.len().next_multiple_of(8) - self.len()) as usize;
         self.appender.append(&[PADDING.get(..padding).unwrap_or_default()])?;
-        let place = Place::new(offset, self.len() - offset).with(Content::of(old.attributes));
+        let place = Place::new(offset, self.len() - offset).with(EntryContent::of(old.attributes));
         let form = old.key.sort_form();
         if self.form != form {
             if !self.is_empty() && form < self.form.as_slice() {
