@@ -98,6 +98,6 @@ named_numbers! {
 arguments! {
     argument:
         adopt_min alignment block_bytes budget_bytes bytes_per_s depth end epoch extra_bytes first_touch grain
-        jobs keep keep_seconds lanes max_dead max_delete max_gap memory min_len rank seed segment_bytes
+        jobs keep keep_seconds lanes max_dead max_delete max_gap memory min_len rank readers seed segment_bytes
         shard_bytes start threads timeout window_bytes worker workers world
 }

@@ -11,8 +11,9 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 import stook
 from memory_use import resident_bytes
+from stook._collate import collate
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +81,50 @@ def test_one_line_gives_shuffled_batches_of_arrays(images: Path) -> None:
 
 
 def test_what_no_array_holds_is_a_list() -> None:
-    from stook._loader import collate
+    assert collate([b"a", "b", None]) == [b"a", "b", None] and collate([1 << 70, 2]) == [1 << 70, 2]
+    of_fields = collate([{"x": 1.5, "y": "a"}, {"x": 2, "y": None}])
+    assert of_fields["x"].tolist() == [1.5, 2.0] and of_fields["y"] == ["a", None]
+    mixed: Any = collate([True, 2]), collate([np.int8(1), 2]), collate([True, False]), collate([np.float32(1)] * 2)
+    assert [batch.dtype.name for batch in mixed] == ["int64", "int64", "bool", "float32"]
 
-    assert collate([b"a", b"b"]) == [b"a", b"b"]
-    ragged = [np.zeros(2), np.zeros(3)]
-    assert collate(ragged) == ragged
-    assert collate([1, "a"]) == [1, "a"] and collate([1 << 70, 2]) == [1 << 70, 2]
-    of_fields = collate([{"x": 1.5, "y": "a"}, {"x": 2.5, "y": "b"}])
-    assert of_fields["x"].tolist() == [1.5, 2.5] and of_fields["y"] == ["a", "b"]
-    assert collate([(1, 2), (1,)]) == [(1, 2), (1,)]
+    class Labelled(NamedTuple):
+        image: Any
+        label: Any
+
+    batch = collate([Labelled(np.zeros(2), 1), Labelled(np.ones(2), 2)])
+    assert type(batch) is Labelled and batch.image.shape == (2, 2) and batch.label.tolist() == [1, 2]
+
+
+def test_a_batch_does_not_change_its_type_with_its_content(images: Path) -> None:
+    wrong: list[tuple[str, list[Any]]] = [
+        (r"sample 0 has an array of \(2,\), float64, sample 2 an array of \(3,\)", [np.zeros(2), np.zeros(2), np.zeros(3)]),
+        ("float32", [np.zeros(2), np.zeros(2, np.float32)]),
+        ("a int, sample 1 a str", [1, "a"]),
+        ("a tuple of 2, sample 1 a tuple of 1", [(1, 2), (1,)]),
+        ("a NoneType", [(1, 2), None]),
+        ("a dict with 'x'", [{"x": 1}, {"x": 1, "y": 2}]),
+        ("a tuple", [[1], (1,)]),
+    ]
+    for text, samples in wrong:
+        with pytest.raises(stook.InvalidError, match=text):
+            collate(samples)
+
+    def ragged(record: stook.Record) -> tuple[np.ndarray, int]:
+        return np.zeros(3 if record.key == 7 else 2), 0
+
+    with pytest.raises(stook.InvalidError, match="the record 0 has an array .* the record 7 an array"):
+        list(stook.loader(images, batch=100, shuffle=False, decode=ragged))
+    assert len(next(iter(stook.loader(images, batch=100, shuffle=False, decode=ragged, collate=list)))) == 100
+
+
+def test_the_type_of_a_batch_does_not_depend_on_imports(images: Path) -> None:
+    script = f"""
+        import stook
+        batch = next(iter(stook.loader({str(images)!r}, batch=4, decode=lambda record: 1)))
+        print(type(batch).__module__, type(batch).__name__)
+    """
+    run = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "numpy ndarray\n"
 
 
 def test_batches_are_in_order_whatever_decodes_first(images: Path) -> None:
@@ -208,6 +245,95 @@ def test_a_decoder_that_raises_gives_its_error_with_the_key(images: Path) -> Non
         next(iter(stook.loader(images, batch=2, decode=number_of, collate=broken)))
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    bad=st.sets(st.integers(0, 499), max_size=60), batch=st.none() | st.integers(1, 40), stop=st.integers(0, 30),
+    shuffle=st.booleans(), drop_last=st.booleans(),
+)
+def test_records_that_are_not_decoded_are_passed_over(
+    images: Path, bad: set[int], batch: Optional[int], stop: int, shuffle: bool, drop_last: bool
+) -> None:
+    def picky(record: stook.Record) -> int:
+        if record.key in bad:
+            raise ValueError(f"no picture {record.key}")
+        return number_of(record)
+
+    def begun() -> stook.Loader:
+        return stook.loader(
+            images, batch=batch, shuffle=shuffle, decode=picky, on_error="skip", threads=2, drop_last=drop_last
+        )
+
+    def numbers(samples: Any) -> list[int]:
+        return [samples] if batch is None else samples.tolist()
+
+    good = 500 - len(bad)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        loader = begun()
+        batches = iter(loader)
+        some = [numbers(samples) for samples in batches]
+    assert [w.category for w in warned] == [stook.DecodeWarning] * bool(bad)
+    sizes = [len(one) for one in some]
+    whole, rest = divmod(good, batch or 1)
+    assert sizes == [batch or 1] * whole + ([rest] if rest and not drop_last else [])
+    assert batches.failed == len(bad) == loader.state_dict()["failed"] and len(batches.errors) == min(16, len(bad))
+    assert {error.key for error in batches.errors} <= bad
+    # All was handed out: what failed, too.
+    assert stook.Stream.describe(loader.state_dict()["stook.Stream"])["records"] == 500
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = begun()
+        seen = [number for _, samples in zip(range(stop), first) for number in numbers(samples)]
+        second = begun()
+        second.load_state_dict(first.state_dict())
+        first.close()
+        if second.epoch == 0:
+            seen += [number for samples in second for number in numbers(samples)]
+    assert seen == [number for one in some for number in one]
+
+
+def test_only_exceptions_are_passed_over(images: Path) -> None:
+    def leaving(record: stook.Record) -> int:
+        raise SystemExit(3)
+
+    with pytest.raises(stook.DecodeError, match="SystemExit"):
+        next(iter(stook.loader(images, batch=2, decode=leaving, on_error="skip")))
+    with pytest.raises(stook.InvalidError, match="on_error is 'raise' or 'skip'"):
+        stook.loader(images, on_error="ignore")  # type: ignore[arg-type]
+
+
+def test_an_unshuffled_epoch_is_continued_by_another_number_of_ranks(images: Path) -> None:
+    def begun(rank: int, world: int) -> stook.Loader:
+        return stook.loader(images, batch=10, shuffle=False, decode=number_of, rank=rank, world=world)
+
+    one = begun(0, 1)
+    seen = [number for _, batch in zip(range(7), one) for number in batch.tolist()]
+    assert seen == [number_of(record) for record in stook.Pack(images).scan()][:70]
+    states: Any = one.state_dict()
+    for world in (2, 1, 3):
+        loaders = [begun(rank, world) for rank in range(world)]
+        for loader in loaders:
+            loader.load_state_dict(states)
+            seen += [number for _, batch in zip(range(3), loader) for number in batch.tolist()]
+        states = [loader.state_dict() for loader in loaders]
+    last = begun(0, 1)
+    last.load_state_dict(states)
+    seen += [number for batch in last for number in batch.tolist()]
+    assert sorted(seen) == list(range(500))
+
+
+def test_nothing_to_read_is_refused(images: Path) -> None:
+    selections: list[dict[str, Any]] = [{"prefix": "dgo/"}, {"keys": []}, {"kinds": "symlink"}]
+    for selection in selections:
+        with pytest.raises(stook.InvalidError, match=f"nothing to read in .*{next(iter(selection))}="):
+            stook.loader(images, **selection)
+    with pytest.raises(stook.InvalidError, match="even=True"):
+        stook.loader(images, even=True, lanes=501)
+    # One of many splits of a small pack may have nothing.
+    splits = stook.Pack(images).splits(8)
+    assert sum(len(list(stook.loader(images, split=split))) for split in splits) == 500
+
+
 def test_damage_comes_after_what_is_whole_or_is_skipped(tmp_path: Path, damage: Callable[[Path, bytes], None]) -> None:
     path = tmp_path / "data.stook"
     with stook.Pack(path, "x") as pack:
@@ -288,9 +414,9 @@ def test_ctrl_c_works_at_once_and_the_program_ends(images: Path) -> None:
 
 def test_whole_numbers_are_never_rounded() -> None:
     for numbers, dtype in ([[1, -2], "int64"], [[2**63, 1], "uint64"]):
-        array = stook._loader.collate(numbers)
+        array = collate(numbers)
         assert array.dtype == dtype and array.tolist() == numbers
-    assert stook._loader.collate([2**64, -1]) == [2**64, -1] and stook._loader.collate([2**63, -1]) == [2**63, -1]
+    assert collate([2**64, -1]) == [2**64, -1] and collate([2**63, -1]) == [2**63, -1]
 
 
 def test_threads_share_an_iteration(images: Path) -> None:
@@ -419,12 +545,19 @@ def test_what_makes_no_sense_is_refused(images: Path, tmp_path: Path) -> None:
     for options in wrong:
         with pytest.raises(stook.InvalidError, match=next(iter(options))):
             stook.loader(images, **options)
-    with pytest.raises(TypeError, match="batch"):
-        stook.loader(images, batch="8")  # type: ignore[arg-type]
-    with pytest.raises(stook.InvalidError, match="threads that read ahead"):
-        stook.loader(images, readers=65).__iter__()
+    of_types: list[dict[str, Any]] = [
+        {"batch": "8"}, {"batch": True}, {"decode": 5}, {"decode": "PIL"}, {"collate": False}, {"drop_last": "x"},
+    ]
+    for options in of_types:
+        with pytest.raises(TypeError, match=f"argument '{next(iter(options))}'"):
+            stook.loader(images, **options)
+    with pytest.raises(stook.InvalidError, match="'readers': 1 to 64"):
+        stook.loader(images, readers=65)
     with pytest.raises(FileNotFoundError):
         stook.loader(tmp_path / "none.stook")
+    with pytest.raises(stook.AddressError, match="is an address"):
+        stook.loader("s3://bucket/key.stook")
     empty = tmp_path / "empty.stook"
     stook.Pack(empty, "x").close()
-    assert list(stook.loader(empty, batch=3)) == [] and len(stook.loader(empty)) == 0
+    with pytest.raises(stook.InvalidError, match="nothing to read"):
+        stook.loader(empty, batch=3)

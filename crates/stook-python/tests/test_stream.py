@@ -201,6 +201,45 @@ def test_a_generation_that_is_gone_and_another_pack_are_refused(tmp_path: Path) 
         stook.Stream(other).resumed(state)
 
 
+def test_a_state_is_continued_after_any_number_of_appends(tmp_path: Path) -> None:
+    path = tmp_path / "data.stook"
+    with stook.Pack(path, "x", segment_bytes=1 << 20) as pack:
+        pack.update({number: bytes([number]) * 9000 for number in range(250)})
+    stream = stook.Stream(path)
+    records = stream.begin()
+    seen = {record.key: bytes(record) for _, record in zip(range(90), records)}
+    state, generation = records.state(), stream.generation
+    kept = pickle.dumps(stream)
+    records.close()
+    del records, stream
+    for number in range(4):
+        with stook.Pack(path, "r+") as pack:
+            pack.update({number: b"new", 1000 + number: b"new"})
+            del pack[200 + number]
+    with pytest.raises(stook.NoSuchStateError):
+        stook.Pack(path, generation=generation)
+    stream = stook.Stream(path).resumed(state)
+    assert (stream.generation, len(stream)) == (generation, 250)
+    for other in (stream, pickle.loads(kept), pickle.loads(pickle.dumps(stream))):
+        rest = {record.key: bytes(record) for record in other.begin(state=state)}
+        assert len(rest) == 160 and {**seen, **rest} == {number: bytes([number]) * 9000 for number in range(250)}
+
+
+def test_messages_say_how_an_earlier_generation_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "data.stook"
+    with stook.Pack(path, "x") as pack:
+        pack.update({number: b"old" for number in range(10)})
+    split, generation = stook.Pack(path).splits(1)[0], stook.Pack(path).info().generation
+    with stook.Pack(path, "r+") as pack:
+        del pack[3]
+    selections: list[dict[str, Any]] = [{"split": split}, {"keys": [1, 3]}]
+    for wrong in selections:
+        with pytest.raises(stook.InvalidError, match="generation="):
+            stook.Stream(path, **wrong)
+    assert len(stook.Stream(path, split=split, generation=generation)) == 10
+    assert len(stook.Stream(path, keys=[1, 3], generation=generation)) == 2
+
+
 def flip_in_place(pack: Path, content: bytes) -> None:
     """Flips a bit of these bytes while others read the files."""
     for segment in pack.glob("segment-*"):

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -314,13 +315,125 @@ def test_a_transform_that_raises_ends_the_iteration(numbers: Path) -> None:
 
     stream, seen = stook.torch.PackStream(numbers, transform=some, records=True), list[int]()
     samples = iter(stream)
-    with pytest.raises(ValueError):
+    with pytest.raises(stook.DecodeError, match="was not decoded: ValueError") as raised:
         while True:
             seen.append(next(samples))
+    assert isinstance(raised.value.key, int) and raised.value.key % 10 == 7
+    assert isinstance(raised.value.__cause__, ValueError)
     assert list(samples) == []
     rest = stook.torch.PackStream(numbers, transform=lambda record: int(record.key), records=True)
     rest.load_state_dict(stream.state_dict())
     assert sorted([*seen, *rest]) == list(range(600))
+
+
+def raising_at_seven(record: stook.Record) -> int:
+    if int(record.key) % 10 == 7:
+        raise ValueError(record.key)
+    return int(record.key)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_is_not_decoded_is_passed_over_and_warned_of(numbers: Path, workers: int) -> None:
+    stream = stook.torch.PackStream(numbers, transform=raising_at_seven, records=True, on_error="skip")
+    whole = [number for number in range(600) if number % 10 != 7]
+    if workers:
+        with warnings.catch_warnings():
+            # Workers warn in their own process.
+            warnings.simplefilter("ignore", stook.DecodeWarning)
+            loader = DataLoader(stream, batch_size=16, num_workers=workers)
+            assert sorted(torch.cat(list(loader)).tolist()) == whole
+        return
+    samples = iter(stream)
+    seen = [next(samples) for _ in range(100)]
+    state = stream.state_dict()
+    assert 0 < state["failed"] == stream.failed < 60 and len(stream.errors) == min(16, stream.failed)
+    again = stook.torch.PackStream(numbers, transform=raising_at_seven, records=True, on_error="skip")
+    again.load_state_dict(state)
+    with pytest.warns(stook.DecodeWarning, match="passed over because decoding failed"):
+        assert sorted([*seen, *again]) == whole
+    assert again.failed + state["failed"] == 60
+
+
+def test_errors_of_transforms_name_the_record(numbers: Path) -> None:
+    for keys in (None, list(range(600))):
+        dataset = stook.torch.PackDataset(numbers, keys=keys, transform=raising_at_seven, records=True)
+        with pytest.raises(stook.DecodeError, match="the record 7 was not decoded"):
+            dataset[7]
+        with pytest.raises(stook.DecodeError, match="the record 17 was not decoded: ValueError: 17"):
+            list(DataLoader(dataset, batch_size=20, sampler=[5, 17], num_workers=1))
+        wrong = stook.torch.PackDataset(numbers, keys=keys, transform=raising_at_seven)
+        with pytest.raises(stook.DecodeError, match="records=True"):
+            wrong[0]
+    with pytest.raises(TypeError, match="argument 'transform'"):
+        stook.torch.PackDataset(numbers, transform=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="argument 'keys': several keys"):
+        stook.torch.PackDataset(numbers, keys="dog/1")
+
+
+def test_a_look_at_a_sample_does_not_answer_for_workers(numbers: Path) -> None:
+    stream = stream_of(numbers)
+    next(iter(stream))
+    assert stook.Stream.describe(stream.state_dict()["stook.Stream"])["records"] == 1
+    batches = iter(DataLoader(stream, batch_size=10, num_workers=2))
+    next(batches)
+    next(iter(stream))
+    with pytest.raises(stook.InvalidError, match="workers read this stream"):
+        stream.state_dict()
+    stream.set_epoch(1)
+    assert stook.Stream.describe(stream.state_dict()["stook.Stream"])["epoch"] == 1
+
+
+def test_a_state_that_workers_who_stay_do_not_get_is_refused(numbers: Path) -> None:
+    stream = stream_of(numbers)
+    loader = DataLoader(stream, batch_size=10, num_workers=2, persistent_workers=True)
+    assert sum(len(keys) for keys, _ in loader) == 600
+    other = stream_of(numbers)
+    samples = iter(other)
+    seen = [next(samples)[0] for _ in range(200)]
+    stream.load_state_dict(other.state_dict())
+    with pytest.raises(stook.InvalidError, match="make a new DataLoader"):
+        list(loader)
+    seen += [int(key) for keys, _ in DataLoader(stream, batch_size=10, num_workers=2) for key in keys]
+    assert sorted(seen) == list(range(600))
+    # Another epoch is whole, for those who stayed, too.
+    stream.set_epoch(3)
+    assert sum(len(keys) for keys, _ in loader) == 600
+
+
+def test_numbers_beside_tensors_become_tensors(numbers: Path) -> None:
+    def with_label(record: stook.Record) -> dict[str, Any]:
+        pixels = torch.frombuffer(bytearray(record.value), dtype=torch.uint8).float()
+        label = int(record.attributes["label"])
+        return {"x": pixels, "y": label, "weight": (0.5, True), "name": str(record.key), "array": pixels.numpy()}
+
+    batch = next(iter(stook.loader(numbers, batch=8, decode=with_label)))
+    assert batch["x"].shape == (8, 100) and batch["y"].dtype == torch.int64 and isinstance(batch["name"], list)
+    assert batch["weight"][0].dtype == torch.float64 and batch["weight"][1].dtype == torch.bool
+    assert torch.equal(batch["array"], batch["x"])
+    torch.nn.CrossEntropyLoss()(torch.zeros(8, 10), batch["y"])
+    # Where there are none, it is an array, though torch is imported.
+    assert type(next(iter(stook.loader(numbers, batch=8, decode=lambda record: 1)))).__module__ == "numpy"
+
+
+def test_nothing_to_read_is_refused(numbers: Path) -> None:
+    for of in (stook.torch.PackDataset, stook.torch.PackStream):
+        with pytest.raises(stook.InvalidError, match="nothing to read in .* prefix='nope'"):
+            of(numbers, prefix="nope")
+
+
+def test_image_folder_takes_what_a_file_system_would_have(tmp_path: Path) -> None:
+    with stook.Pack(tmp_path / "t.stook", "x") as pack:
+        names = ("/abs/1.jpg", "a/../2.jpg", "a//3.jpg", "dog/g/1.jpg", "dog/2.jpg", "door/4.jpg")
+        pack.update({name: name.encode() for name in names})
+    pets = stook.torch.ImageFolder(tmp_path / "t.stook", loader=bytes.decode)
+    assert list(pets) == [("dog/2.jpg", 0), ("dog/g/1.jpg", 0), ("door/4.jpg", 1)]
+    for prefix in ("dog", "dog/"):
+        assert stook.torch.ImageFolder(tmp_path / "t.stook", loader=bytes.decode, prefix=prefix).classes == ["g"]
+    with pytest.raises(FileNotFoundError, match="below 'do/'"):
+        stook.torch.ImageFolder(tmp_path / "t.stook", prefix="do")
+    broken = stook.torch.ImageFolder(tmp_path / "t.stook", loader=lambda value: value.decode("utf-16").index("x"))
+    with pytest.raises(stook.DecodeError, match="'dog/2.jpg'"):
+        broken[0]
 
 
 def test_image_folder_is_that_of_torchvision(tmp_path: Path) -> None:
@@ -351,13 +464,37 @@ def test_an_option_with_which_a_pack_is_not_only_read_is_refused(images: Path) -
         stook.torch.PackDataset(images, acess="direct")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="argument 'durability': a data set only reads"):
         stook.torch.PackDataset(images, durability="put")  # type: ignore[call-arg]
+    typos: list[tuple[Any, str, str]] = [
+        (stook.torch.PackDataset, "kyes", "keys"), (stook.torch.PackStream, "worlds", "world"),
+        (stook.torch.ImageFolder, "trasform", "transform"),
+    ]
+    for of, name, meant in typos:
+        with pytest.raises(TypeError, match=f"argument '{name}'.*did you mean '{meant}'"):
+            of(images, **{name: None})
 
 
 def test_the_example_runs() -> None:
     example = Path(__file__).parents[3] / "examples" / "images_to_dataloader.py"
     reported = subprocess.run([sys.executable, "-W", "ignore", str(example)], capture_output=True, text=True)
     assert reported.returncode == 0, reported.stderr
-    assert "epoch 1: 2000 pictures" in reported.stdout
+    assert "epoch 1: 2000 pictures" in reported.stdout and "stopped and continued: 2000" in reported.stdout
+    assert "PyTorch: 2000 pictures of 20 classes" in reported.stdout
+
+
+def test_the_example_takes_a_directory(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for number in range(9):
+        folder = tmp_path / "pets" / ("cat", "dog")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40 + number, 30), (number, 0, 0)).save(folder / f"{number}.{('JPG', 'png')[number % 3 == 0]}")
+    (tmp_path / "pets" / "README.txt").write_text("no picture")
+    example = Path(__file__).parents[3] / "examples" / "images_to_dataloader.py"
+    command = [sys.executable, "-W", "ignore", str(example), str(tmp_path / "pets")]
+    reported = subprocess.run(command, capture_output=True, text=True)
+    assert reported.returncode == 0, reported.stderr
+    for text in ("packed 10 files", "epoch 1: 9 pictures", "1 files are none", "continued: 9", "PyTorch: 9 pictures of 2"):
+        assert text in reported.stdout, reported.stdout
 
 
 if __name__ == "__main__":

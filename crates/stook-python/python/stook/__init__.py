@@ -1,8 +1,10 @@
 """Data that lives in files, read and laid out at the speed of the storage under it.
 
 ``Pack`` keeps millions of small values in a few large files, ``Archive`` reads tar and zip archives
-where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out, ``copy`` copies them to
-several places at once, and ``verify`` reads them back. ``stitch`` makes one file of many without
+where they lie. ``pack_tree`` and ``unpack`` move trees of files in and out, ``loader`` gives
+shuffled batches of a pack for training (``stook.torch`` has data sets of PyTorch; ``Stream`` is
+under both), ``stook.ray`` and ``stook.dask`` read packs as tables. ``copy`` copies trees to several
+places at once, and ``verify`` reads them back. ``stitch`` makes one file of many without
 writing it, such as a tar of a tree; ``mount`` and ``serve`` show any of these to other programs.
 ``open`` reads a few percent of a huge or remote file in few requests, as a file that other
 libraries take; ``SparseFile`` does the same by range, ``SparseBuffer`` and ``SparseStore`` hold
@@ -13,7 +15,7 @@ import warnings as _warnings
 from collections.abc import Mapping as _Mapping, MutableMapping as _MutableMapping
 
 from ._errors import (
-    AddressError, ClosedError, DamagedError, DamageWarning, DecodeError, DiffersError, Error, ExistsError,
+    AddressError, ClosedError, DamagedError, DamageWarning, DecodeError, DecodeWarning, DiffersError, Error, ExistsError,
     ForkedError, InvalidError, LimitError, LockedError, NoSuchStateError, NotAPackError,
     NotHeldError, OutOfBoundsError, RecoveryWarning, RemoteError, RemoteNotFoundError,
     RemotePermissionError, ShortReadError, SourceChangedError, StoppedError, UnsupportedError,
@@ -48,7 +50,7 @@ __all__ = [
     "Access", "AddressError", "Archive", "ArchiveInfo", "Attribute", "Batch", "bench",
     "BenchResult", "Buffer", "Cell", "check", "CheckReport", "ClosedError", "CompactReport",
     "copy", "CopyDestination", "CopyDurability", "CopyItem", "CopyReport",
-    "DamagedError", "DamageWarning", "DecodeError", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
+    "DamagedError", "DamageWarning", "DecodeError", "DecodeWarning", "DeleteReport", "DiffersError", "DiskCache", "DiskStatistics",
     "Durability", "Error", "ExistsError", "Extent", "Failure", "Figures", "File", "Follow",
     "ForkedError", "HashName", "Identity", "InvalidError", "Items", "ItemsView", "Key", "Keys", "KeysView", "Kinds",
     "LimitError", "loader", "Loader", "LoadReport", "LocalFile", "LockedError", "MadeList", "MeasurementError",

@@ -47,6 +47,13 @@ class DamageWarning(UserWarning):
     """
 
 
+class DecodeWarning(UserWarning):
+    """With ``on_error="skip"`` a loader passed over records that could not be decoded.
+
+    Warned of once, at the end of an epoch.
+    """
+
+
 class RecoveryWarning(UserWarning):
     """Something was found and mended when a pack was opened to be written.
 

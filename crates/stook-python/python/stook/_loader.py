@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
@@ -13,10 +13,12 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
-from ._errors import DecodeError, InvalidError
+from ._collate import collate
+from ._errors import DecodeError, DecodeWarning, InvalidError
 from ._stook import Record, Split, Stream, StreamRecords
 from ._options import whole as _whole
-from ._typing import Access, Conditions, Key, Kinds, OnDamage, Path
+from ._options import wrong_type as _wrong_type
+from ._typing import Access, Conditions, Key, Kinds, OnDamage, OnError, Path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 STATE = "stook.Stream"
 #: The most records that are handed to a decoding thread at once.
 CHUNK_MAX = 16
+#: The most native threads of a loader that read ahead.
+READERS_MAX = 64
+#: How many errors of records that were passed over are kept.
+ERRORS_MAX = 16
 
 
 def states_in(state: Any) -> Iterator[str]:
@@ -47,53 +53,18 @@ def merged(state: Any) -> str:
     return Stream.merge(states)
 
 
-def collate(samples: Sequence[Any]) -> Any:
-    """A batch of samples. Arrays of numpy of one shape and type become one array with a dimension
-    more, tensors likewise, numbers an array where numpy is imported; of tuples of one length and
-    dicts with the same keys each field does. All else stays a list.
-    """
-    first = samples[0]
-    kind = type(first)
-    if not all(type(sample) is kind for sample in samples):
-        return list(samples)
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    if kind is tuple and len({len(sample) for sample in samples}) == 1:
-        return tuple(collate(column) for column in zip(*samples))
-    if kind is dict and all(sample.keys() == first.keys() for sample in samples):
-        return {name: collate([sample[name] for sample in samples]) for name in first}
-    if torch is not None and isinstance(first, torch.Tensor):
-        same = len({(sample.shape, sample.dtype, sample.device) for sample in samples}) == 1
-        return torch.stack(list(samples)) if same else list(samples)
-    if numpy is not None:
-        if isinstance(first, numpy.ndarray):
-            same = len({(sample.shape, sample.dtype) for sample in samples}) == 1
-            return numpy.stack(samples) if same else list(samples)
-        if kind is int:
-            return _integers(samples, numpy)
-        if kind in (bool, float) or isinstance(first, numpy.number):
-            return numpy.array(samples)
-    return list(samples)
-
-
-def _integers(samples: Sequence[int], numpy: Any) -> Any:
-    """An array of whole numbers, which are never rounded: those that no type holds stay a list."""
-    for dtype in (numpy.int64, numpy.uint64):
-        with contextlib.suppress(OverflowError):
-            return numpy.array(samples, dtype)
-    return list(samples)
-
-
 class _Decoders:
     """Threads that decode: as daemons, so that a program ends though one is still at it."""
 
-    def __init__(self, decode: Callable[[Record], Any], threads: int) -> None:
+    def __init__(self, decode: Callable[[Record], Any], threads: int, skips: bool) -> None:
         self._tasks: SimpleQueue[Any] = SimpleQueue()
         self._threads = threads
         #: What is handed over after the threads were sent away would wait for ever.
         self._lock = threading.RLock()
         self._is_closed = False
         for _ in range(threads):
-            threading.Thread(target=_work, args=(self._tasks, decode), name="stook-decode", daemon=True).start()
+            arguments = (self._tasks, decode, skips)
+            threading.Thread(target=_work, args=arguments, name="stook-decode", daemon=True).start()
 
     def submit(self, records: list[Record]) -> Future[list[Any]]:
         future: Future[list[Any]] = Future()
@@ -116,7 +87,7 @@ class _Decoders:
             self._tasks.put(None)
 
 
-def _work(tasks: SimpleQueue[Any], decode: Callable[[Record], Any]) -> None:
+def _work(tasks: SimpleQueue[Any], decode: Callable[[Record], Any], skips: bool) -> None:
     while (task := tasks.get()) is not None:
         future, records = task
         if not future.set_running_or_notify_cancel():
@@ -127,24 +98,56 @@ def _work(tasks: SimpleQueue[Any], decode: Callable[[Record], Any]) -> None:
                 samples.append(decode(record))
             # Whatever it raises is raised where the sample is wanted.
             except BaseException as error:
-                samples.append(_failed(record, error))
-                break
+                is_passed = skips and isinstance(error, Exception)
+                samples.append(_Failed(error_of(record.key, error), is_passed))
+                if not is_passed:
+                    break
         future.set_result(samples)
         del task, future, records, samples
 
 
-class _Failed:
+class _Failed(NamedTuple):
     """Stands for a sample that there is not."""
 
-    def __init__(self, error: DecodeError) -> None:
-        self.error = error
+    error: DecodeError
+    #: Whether the next one comes in its place.
+    is_passed: bool
 
 
-def _failed(record: Record, cause: BaseException) -> _Failed:
-    error = DecodeError(f"the record {record.key!r} was not decoded: {type(cause).__name__}: {cause}")
-    error.key = record.key
+def error_of(key: Any, cause: BaseException, hint: str = "") -> DecodeError:
+    """The error for a record that was not decoded."""
+    error = DecodeError(f"the record {key!r} was not decoded: {type(cause).__name__}: {cause}{hint}")
+    error.key = key
     error.__cause__ = cause
-    return _Failed(error)
+    return error
+
+
+class Undecoded:
+    """Records that are passed over because they could not be decoded."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        #: The first of them.
+        self.errors: list[DecodeError] = []
+        self._has_warned = False
+
+    def note(self, error: DecodeError) -> None:
+        """Counts one."""
+        self.count += 1
+        if len(self.errors) < ERRORS_MAX:
+            if error.__cause__ is not None:
+                # Its frames have the record.
+                error.__cause__.__traceback__ = None
+            error.__traceback__ = None
+            self.errors.append(error)
+
+    def warn(self, stacklevel: int) -> None:
+        """Warns of them, once."""
+        if self.count and not self._has_warned:
+            self._has_warned = True
+            were = "record was" if self.count == 1 else "records were"
+            text = f"{self.count} {were} passed over because decoding failed; the first: {self.errors[0]}"
+            warnings.warn(DecodeWarning(text), stacklevel=stacklevel + 1)
 
 
 class Making(NamedTuple):
@@ -156,6 +159,7 @@ class Making(NamedTuple):
     drop_last: bool
     threads: int
     ahead: int
+    skips_errors: bool
 
 
 class Loader:
@@ -165,8 +169,12 @@ class Loader:
     under way at a time.
     """
 
-    def __init__(self, stream: Stream, making: Making, readers: int, share: tuple[int, int]) -> None:
+    def __init__(
+        self, stream: Stream, making: Making, readers: int, share: tuple[int, int], has_own_lanes: bool
+    ) -> None:
         self._stream = stream
+        #: Whether the lanes were chosen by the caller.
+        self._has_own_lanes = has_own_lanes
         self._making = making
         self._readers = readers
         self._rank, self._world = share
@@ -221,8 +229,10 @@ class Loader:
             A dict of texts and numbers.
         """
         if self._running is not None:
-            return {STATE: self._running.state(), "skipped": self._running.skipped}
-        return {STATE: self._stream.state(self._epoch) if self._resumed is None else self._resumed, "skipped": 0}
+            running = self._running
+            return {STATE: running.state(), "skipped": running.skipped, "failed": running.failed}
+        state = self._stream.state(self._epoch) if self._resumed is None else self._resumed
+        return {STATE: state, "skipped": 0, "failed": 0}
 
     def load_state_dict(self, state: Any) -> None:
         """Continues where `state_dict` was asked for, with the next ``iter``.
@@ -233,10 +243,12 @@ class Loader:
 
         Raises:
             stook.InvalidError: It is of something else.
-            stook.NoSuchStateError: The generation that it is of is gone.
+            stook.NoSuchStateError: Records that it is of were compacted since, or are gone.
         """
-        text = merged(state)
-        stream = self._stream.resumed(text)
+        text, stream = merged(state), self._stream
+        if not self._has_own_lanes:
+            stream, text = stream.in_lanes_of(text, self._world)
+        stream = stream.resumed(text)
         self.close()
         self._running, self._stream = None, stream
         self._records = stream.count(rank=self._rank, world=self._world)
@@ -262,6 +274,15 @@ class Loader:
         return f"<stook.Loader of {self._records} records of {self._stream.path}>"
 
 
+class _Sample(NamedTuple):
+    """One that waits for its batch."""
+
+    key: Any
+    value: Any
+    #: How many records it counts for: those that were passed over before it, too.
+    records: int
+
+
 class Batches:
     """The batches of an epoch of a `Loader`."""
 
@@ -271,11 +292,16 @@ class Batches:
         self._hidden = hidden
         self._records = records
         self._process = os.getpid()
-        self._decoders = None if making.decode is None else _Decoders(making.decode, making.threads)
-        #: What is being decoded, in order, with how many records it is of.
-        self._futures: deque[tuple[int, Future[list[Any]]]] = deque()
-        self._samples: deque[Any] = deque()
+        self._decoders: Optional[_Decoders] = None
+        if making.decode is not None:
+            self._decoders = _Decoders(making.decode, making.threads, making.skips_errors)
+        #: What is being decoded, in order, with the keys of the records that it is of.
+        self._futures: deque[tuple[list[Any], Future[list[Any]]]] = deque()
+        self._samples: deque[_Sample] = deque()
         self._under_way = 0
+        #: Records that were passed over since the last sample.
+        self._passed = 0
+        self._undecoded = Undecoded()
         self._is_over = self.is_closed = False
         #: Threads may share it: one at a time takes a batch.
         self._lock = threading.RLock()
@@ -313,14 +339,15 @@ class Batches:
                 raise self._failure
             if not self._samples or (not whole and making.drop_last):
                 # What is left out was handed out, too: the epoch is over.
-                self._records.confirm(len(self._samples))
+                self._records.confirm(self._passed + sum(sample.records for sample in self._samples))
+                self._undecoded.warn(3)
                 raise StopIteration
             samples = [self._samples.popleft() for _ in range(min(size, len(self._samples)))]
             for sample in samples:
-                if isinstance(sample, _Failed):
-                    raise sample.error
+                if isinstance(sample.value, _Failed):
+                    raise sample.value.error
             try:
-                batch = samples[0] if making.batch is None else making.collate(samples)
+                batch = self._batch_of(samples)
             except KeyboardInterrupt:
                 # It is made again, if another batch is asked for.
                 self._samples.extendleft(reversed(samples))
@@ -332,8 +359,33 @@ class Batches:
             self._has_ended = not self.is_closed
             self.close()
             raise
-        self._records.confirm(len(samples))
+        count = sum(sample.records for sample in samples)
+        if self._is_over and not self._samples and not self._futures:
+            # Nothing comes after them.
+            count, self._passed = count + self._passed, 0
+        self._records.confirm(count)
         return batch
+
+    def _batch_of(self, samples: list[_Sample]) -> Any:
+        values = [sample.value for sample in samples]
+        if self._making.batch is None:
+            return values[0]
+        if self._making.collate is collate:
+            return collate(values, [sample.key for sample in samples])
+        return self._making.collate(values)
+
+    def _add(self, keys: list[Any], decoded: list[Any]) -> None:
+        """Takes what was made of records with these keys."""
+        for key, value in zip(keys, decoded):
+            if isinstance(value, _Failed) and value.is_passed:
+                self._passed += 1
+                self._undecoded.note(value.error)
+                continue
+            self._samples.append(_Sample(key, value, 1 + self._passed))
+            self._passed = 0
+        if isinstance(decoded[-1], _Failed) and not decoded[-1].is_passed:
+            self._is_over = True
+            self._futures.clear()
 
     def _gather(self, size: int) -> None:
         """Has records decoded ahead, and waits for the samples of a batch."""
@@ -352,24 +404,22 @@ class Batches:
                     self._is_over = is_needed
                     break
                 if self._decoders is None:
-                    self._samples.extend(records)
+                    self._samples.extend(_Sample(None, record, 1) for record in records)
                     here += len(records)
                 else:
-                    self._futures.append((len(records), self._decoders.submit(records)))
+                    keys = [record.key for record in records]
+                    self._futures.append((keys, self._decoders.submit(records)))
                     self._under_way += len(records)
             while len(self._samples) < size and self._futures:
-                count, future = self._futures.popleft()
+                keys, future = self._futures.popleft()
                 try:
                     decoded = future.result()
                 except BaseException:
                     # Ctrl-C: it is waited for again, if another batch is asked for.
-                    self._futures.appendleft((count, future))
+                    self._futures.appendleft((keys, future))
                     raise
-                self._under_way -= count
-                self._samples.extend(decoded)
-                if isinstance(decoded[-1], _Failed):
-                    self._is_over = True
-                    self._futures.clear()
+                self._under_way -= len(keys)
+                self._add(keys, decoded)
             if len(self._samples) >= size or self._is_over and not self._futures:
                 return
 
@@ -385,6 +435,16 @@ class Batches:
         # A damaged record that was known before is met again where it is read.
         keys = {damage.key for damage in met} - {None}
         return [*(damage for damage in self._hidden if damage.key not in keys), *met]
+
+    @property
+    def failed(self) -> int:
+        """How many records were passed over because ``decode`` raised, with ``on_error="skip"``."""
+        return self._undecoded.count
+
+    @property
+    def errors(self) -> list[DecodeError]:
+        """Why, of the first of them."""
+        return list(self._undecoded.errors)
 
     def state(self) -> str:
         """What was handed out, as `Stream.begin` takes it."""
@@ -417,6 +477,42 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_called(name: str, value: Any) -> None:
+    """Raises for what is no function.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if value is not None and not callable(value):
+        raise _wrong_type(name, "a function", value)
+
+
+def skips_errors(on_error: str) -> bool:
+    """Whether records that are not decoded are passed over.
+
+    Raises:
+        stook.InvalidError: There is no such choice.
+    """
+    if on_error not in ("raise", "skip"):
+        raise InvalidError(f"on_error is 'raise' or 'skip', not {on_error!r}")
+    return on_error == "skip"
+
+
+def refuse_empty(count: int, damages: Sequence[Any], path: Path, **selection: Any) -> None:
+    """Raises where nothing is selected: an epoch of nothing ends at once. A split may be empty.
+
+    Raises:
+        stook.InvalidError: That is so.
+    """
+    if count or damages or selection.get("split") is not None:
+        return
+    given = {name: value for name, value in selection.items() if value is not None}
+    if given.get("even") is False:
+        del given["even"]
+    shown = ", ".join(f"{name}={value!r}" if isinstance(value, (str, bytes, int)) else f"{name}=…" for name, value in given.items())
+    raise InvalidError(f"there is nothing to read in {os.fsdecode(path)}: it has no record with {shown}")
+
+
 def loader(
     path: Path,
     *,
@@ -437,6 +533,7 @@ def loader(
     split: Optional[Split] = None,
     kinds: Kinds = "file",
     on_damage: OnDamage = "raise",
+    on_error: OnError = "raise",
     lanes: Optional[int] = None,
     window_bytes: int = 32 << 20,
     even: bool = False,
@@ -457,10 +554,11 @@ def loader(
         decode: Called with each `Record` in one of ``threads``; what it gives is the sample.
             Decoders that let go of the interpreter run side by side, as those of images do. Without
             it samples are records.
-        collate: Makes a batch of a list of samples. If it is not given: arrays of one shape and
-            type become one array, tensors likewise, numbers an array where numpy is imported; of
-            tuples of one length and dicts with the same keys each field does. All else stays a
-            list.
+        collate: Makes a batch of a list of samples, such as ``list``. If it is not given: arrays of
+            one shape and type become one array, tensors likewise; numbers become an array, or a
+            tensor where the sample has a tensor in another field, and so do arrays there; of
+            tuples, named ones too, and dicts each field does. All else stays a list. Samples of
+            other shapes, types or fields than each other are an error that names their records.
         drop_last: Whether a last batch that is not full is left out.
         seed: What the order depends on, with the epoch.
         threads: Threads that decode: as many as there are CPUs.
@@ -474,7 +572,12 @@ def loader(
         split: Only this part of the pack; see `Pack.splits`.
         kinds: Only records of these kinds, as for `Pack.scan`.
         on_damage: ``"raise"``, or ``"skip"``: damaged records are passed over and counted.
-        lanes: As for `Stream`: 64, or 1 where one process reads in the order of the medium.
+        on_error: ``"raise"``, or ``"skip"``: records for which ``decode`` raises an `Exception` are
+            passed over, counted in ``failed`` of the iterator and in states, with the first errors
+            in ``errors``, and warned of (`stook.DecodeWarning`) at the end of an epoch. They count
+            as handed out: no continued epoch meets them again. Batches are full all the same.
+        lanes: As for `Stream`: 64, or 1 where one process reads in the order of the medium; a state
+            of the other is continued.
         window_bytes: As for `Stream`.
         even: As for `Stream`.
         map: As for `Pack`.
@@ -487,7 +590,7 @@ def loader(
         A `Loader`, over which epoch after epoch is iterated.
 
     Raises:
-        stook.InvalidError: Numbers that make no sense.
+        stook.InvalidError: Numbers that make no sense, or nothing is selected.
         stook.DecodeError: ``decode`` raised; from the iterator, with the key.
         stook.DamagedError: A record is not what was written; from the iterator.
 
@@ -500,6 +603,14 @@ def loader(
         ([4, 4, 2], 3)
     """
     rank, world = _whole("rank", rank, 0), _whole("world", world, 1)
+    check_called("decode", decode)
+    if not callable(collate):
+        raise _wrong_type("collate", "a function", collate)
+    if not isinstance(drop_last, bool):
+        raise _wrong_type("drop_last", "True or False", drop_last)
+    readers = _whole("readers", readers, 1)
+    if readers > READERS_MAX:
+        raise InvalidError(f"argument 'readers': 1 to {READERS_MAX} threads that read ahead are possible, not {readers}")
     stream = Stream(
         path, seed=seed, shuffle=shuffle, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds, on_damage=on_damage,
         lanes=lanes if lanes is not None else 64 if shuffle or world > 1 else 1,
@@ -513,5 +624,10 @@ def loader(
         drop_last=drop_last,
         threads=_cpus() if threads is None else _whole("threads", threads, 1),
         ahead=_whole("ahead", ahead, 0),
+        skips_errors=skips_errors(on_error),
     )
-    return Loader(stream, making, _whole("readers", readers, 1), (rank, world))
+    refuse_empty(
+        len(stream), stream.damages, path, prefix=prefix, keys=keys, group=group, split=split, kinds=kinds,
+        even=even, at=at, generation=generation, where=where,
+    )
+    return Loader(stream, making, readers, (rank, world), shuffle or lanes is not None)

@@ -42,7 +42,8 @@ class Stream:
             it is a multiple of theirs.
         window_bytes: How much is read and mixed at once. Twice as much is in memory.
         even: Whether all lanes have the same number of records, to the last: what remains, fewer
-            records than there are lanes, is left out, other ones in each epoch.
+            records than there are lanes, is left out, other ones in each epoch: in the order of the
+            medium each begins where the one before ended.
         map: As for `Pack`.
         access: As for `Pack`.
         at: As for `Pack`.
@@ -163,7 +164,8 @@ class Stream:
         """
     def resumed(self, state: str) -> Self:
         """The stream that a state is of: this one, or one of the generation of the state, if the pack
-        was changed since.
+        was changed since. What was put, replaced or deleted since does no harm: the records lie
+        where they did until they are compacted, and it is proved by a checksum that they do.
 
         Args:
             state: A state.
@@ -172,8 +174,23 @@ class Stream:
             A `Stream`.
 
         Raises:
-            stook.NoSuchStateError: That generation is gone.
+            stook.NoSuchStateError: Records of that generation were compacted since, or are gone.
             stook.InvalidError: A state of another pack, selection, seed or number of lanes.
+        """
+    def in_lanes_of(self, state: str, readers: int) -> tuple[Self, str]:
+        """What continues an epoch in the order of the medium with another number of readers than began
+        it: this stream in the lanes of the state, or, where these are fewer than readers, the state
+        in those of this stream. With ``shuffle=True`` both are left as they are.
+
+        Args:
+            state: A state.
+            readers: How many readers there are: workers of all ranks.
+
+        Returns:
+            A `Stream` and a state.
+
+        Raises:
+            stook.InvalidError: It is no state.
         """
     def is_over(self, state: str) -> bool:
         """Whether a state says that nothing is left of its epoch.

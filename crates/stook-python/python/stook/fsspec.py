@@ -16,7 +16,6 @@ import errno
 import functools
 import inspect
 import os
-import re
 import threading
 import time
 from collections.abc import Iterable
@@ -29,6 +28,7 @@ from fsspec.core import get_filesystem_class
 from stook._errors import InvalidError, NotAPackError, SourceChangedError
 from stook._file import File
 from stook._options import check_names
+from stook._paths import is_path
 from stook._secrets import redacted, redacting_errors
 from stook._stook import (
     SETTLING_MAX, Pack, Record, RecordFile, SparseFile, Stat, check_sparse_options, described,
@@ -47,17 +47,10 @@ if TYPE_CHECKING:
     from stook._typing import CacheFileSystemOptions, Key, SparseFileOptions
 
 _SCHEME = "stook:"
-#: What no path has in it: a part that is empty, `.` or `..`.
-_NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 Info = dict[str, Any]
 _Class = TypeVar("_Class", bound=type)
 #: The length of a file, and what `described` gives.
 _FileState = tuple[int, Optional[str], Optional[str], Optional[float]]
-
-
-def _is_path(key: Union[str, int]) -> bool:
-    """Whether a key is a path that leads nowhere else; ids are."""
-    return isinstance(key, int) or _NO_PATH.search(key) is None
 
 
 def _joined(pack: str, key: str) -> str:
@@ -210,7 +203,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @staticmethod
     def _keys(key: str) -> list[Key]:
         """What a key in a path may mean."""
-        if not _is_path(key):
+        if not is_path(key):
             return []
         # No id has more digits.
         return [key, int(key)] if key.isdecimal() and len(key) <= 20 and int(key) < 1 << 64 else [key]
@@ -231,7 +224,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         stat = next(filter(None, opened.stats(self._keys(key))), None) if key else None
         if stat is not None:
             return self._info_of(opened, path, stat)
-        if key and (not _is_path(key) or next(iter(opened.keys(prefix=key + "/")), None) is None):
+        if key and (not is_path(key) or next(iter(opened.keys(prefix=key + "/")), None) is None):
             raise FileNotFoundError(path)
         return {"name": path, "size": 0, "type": "directory"}
 
@@ -267,7 +260,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except (FileNotFoundError, NotADirectoryError):
             # A file or an id; else it is said below that there is none.
             below = []
-        for stat in filter(lambda one: _is_path(one.key), below):
+        for stat in filter(lambda one: is_path(one.key), below):
             name = _joined(pack, str(stat.key))
             found.setdefault(name, self._info_of(opened, name, stat))
         if not found:
@@ -300,7 +293,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @staticmethod
     def _below(opened: Pack, key: str) -> list[Union[str, int]]:
         """The keys of all files below a directory that are paths, each path once."""
-        below = list(filter(_is_path, opened.keys(prefix=key + "/" if key else None, kinds="file")))
+        below = list(filter(is_path, opened.keys(prefix=key + "/" if key else None, kinds="file")))
         # Ids come last.
         if not below or not isinstance(below[-1], int):
             return below
@@ -367,7 +360,7 @@ class StookFileSystem(AbstractFileSystem):  # type: ignore[misc]
             for key, record in zip(keys, self._open_pack(pack).records(keys)):
                 name = _joined(pack, key)
                 try:
-                    values[name] = bytes(self._content(name, record if _is_path(key) else None))
+                    values[name] = bytes(self._content(name, record if is_path(key) else None))
                 except IsADirectoryError:
                     continue
                 except (FileNotFoundError, InvalidError) as error:

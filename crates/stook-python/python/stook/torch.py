@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import inspect
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,10 +14,11 @@ import torch.distributed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from . import _stook
-from ._errors import DamagedError, DamageWarning, InvalidError
-from ._loader import STATE, merged
+from ._errors import DamagedError, DamageWarning, DecodeError, InvalidError
+from ._loader import STATE, Undecoded, check_called, error_of, merged, refuse_empty, skips_errors
 from ._options import check_names
-from ._typing import Conditions, Key, Kinds, OnDamage, PackReadOptions
+from ._paths import is_path
+from ._typing import Conditions, Key, Kinds, OnDamage, OnError, PackReadOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,8 +36,12 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
 
     Without ``keys`` samples are numbered in the order in which they are on the medium, and no key
     is in memory: about three bytes per sample. All workers read the generation that was published
-    last when this was made; if it is gone when a worker opens it, because the pack was compacted,
-    that is an error.
+    last when this was made; if it is gone when a worker opens it, because the pack was published
+    twice since and nobody has it open, that is an error.
+
+    An index has a sample: where ``transform`` raises, that is a `stook.DecodeError` which names the
+    record, and there is no ``on_error``. Have it give ``None``, which ``collate_fn`` of the
+    ``DataLoader`` leaves out, or take `PackStream` or `stook.loader`.
 
     Args:
         path: The pack.
@@ -57,7 +63,8 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
 
     Raises:
         TypeError: Options with which a pack is not only read, or that there are not.
-        stook.InvalidError: Keys and a selection.
+        stook.InvalidError: Keys and a selection, or nothing is selected.
+        stook.DecodeError: ``transform`` raised; where the sample is taken.
 
     Examples:
         >>> import stook, stook.torch
@@ -82,14 +89,16 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
         where: Optional[Conditions] = None,
         **options: Unpack[PackReadOptions],
     ) -> None:
-        known, what = PackReadOptions.__annotations__.keys(), "a data set only reads; it takes map, access, at and generation"
-        check_names(options, known, what)
+        _check_options(options, PackDataset, "a data set")
+        check_called("transform", transform)
         self._path = os.path.abspath(_stook.path_argument("path", path))
         self._options = options
         self._transform = transform
         self._as_records = records
         self._pack: Optional[_stook.Pack] = None
         self._process = 0
+        if isinstance(keys, (str, bytes)):
+            raise TypeError(f"argument 'keys': several keys are wanted, in a list, not one {type(keys).__name__}")
         self.keys = keys
         self._ordinals: Optional[_stook.Ordinals] = None
         if keys is None:
@@ -98,6 +107,7 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
                 self._options = {**options, "generation": self.pack.info().generation}
                 self._pack = _stook.Pack(self._path, "r", **self._options)
             self._ordinals = self.pack.ordinals(prefix=prefix, group=group, split=split, kinds=kinds, where=where)
+            refuse_empty(len(self._ordinals), (), path, prefix=prefix, group=group, split=split, kinds=kinds, where=where)
         elif (prefix, group, split, kinds, where) != (None, None, None, "file", None):
             raise InvalidError("prefix, group, split, kinds and where choose keys: they go with none that are given")
 
@@ -134,7 +144,7 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
             raise KeyError(key)
         if self._as_records:
             return sample_of(value, self._transform, True)
-        return (key, value) if self._transform is None else self._transform(key, value)
+        return transformed(key, self._transform, key, value, hint=_CALLED)
 
     def __getstate__(self) -> dict[str, Any]:
         # The other process opens it for itself.
@@ -144,9 +154,35 @@ class PackDataset(Dataset):  # type: ignore[misc, type-arg, unused-ignore]
 def sample_of(record: _stook.Record, transform: Optional[Callable[..., Any]], as_record: bool) -> Any:
     """The sample of a record."""
     if as_record:
-        return record if transform is None else transform(record)
-    key, value = record.key, bytes(record)
-    return (key, value) if transform is None else transform(key, value)
+        return transformed(record.key, transform, record, hint=_CALLED)
+    return transformed(record.key, transform, record.key, bytes(record), hint=_CALLED)
+
+
+#: How transforms are called.
+_CALLED = " (it is called with key and value, or with the record where records=True)"
+
+
+def transformed(key: Key, transform: Optional[Callable[..., Any]], *arguments: Any, hint: str = "") -> Any:
+    """What a function gives for a record with this key.
+
+    Raises:
+        stook.DecodeError: It raised.
+    """
+    if transform is None:
+        return arguments if len(arguments) > 1 else arguments[0]
+    try:
+        return transform(*arguments)
+    except Exception as error:
+        # Raised by the call itself, not in what was called.
+        is_call = isinstance(error, TypeError) and getattr(error.__traceback__, "tb_next", None) is None
+        raise error_of(key, error, hint if is_call else "") from error
+
+
+def _check_options(options: Iterable[str], of: type, what: str) -> None:
+    """Refuses what is neither an option with which a pack is read, nor an argument."""
+    own = inspect.signature(of.__init__).parameters.keys() - {"self", "options"}  # type: ignore[misc]
+    known = {*PackReadOptions.__annotations__, *own}
+    check_names(options, known, f"{what} only reads; it takes its own arguments, and map, access, at and generation")
 
 
 class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
@@ -178,6 +214,10 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         records: Whether ``transform`` is called with the `stook.Record`, as for `PackDataset`.
         on_damage: ``"raise"``, or ``"skip"``: damaged records are passed over, counted in
             ``skipped`` and in states, and warned of (`stook.DamageWarning`) at the end of an epoch.
+        on_error: ``"raise"``, or ``"skip"``: records for which ``transform`` raises an `Exception`
+            are passed over, counted in ``failed`` and in states, with the first errors in
+            ``errors``, and warned of (`stook.DecodeWarning`) at the end of an epoch. They count as
+            handed out.
         lanes: How many workers of all ranks there can be at most. Ranks have the same number of
             records, give or take a few, where it is a multiple of theirs.
         window_bytes: How much is read and mixed at once; a worker holds twice as much.
@@ -187,7 +227,8 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
-        stook.InvalidError: Arguments that make no sense.
+        stook.InvalidError: Arguments that make no sense, or nothing is selected.
+        stook.DecodeError: ``transform`` raised; from the iterator, with the key.
 
     Examples:
         >>> import stook, stook.torch
@@ -214,14 +255,16 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         kinds: Kinds = "file",
         records: bool = False,
         on_damage: OnDamage = "raise",
+        on_error: OnError = "raise",
         lanes: int = 64,
         window_bytes: int = 32 << 20,
         even: bool = False,
         where: Optional[Conditions] = None,
         **options: Unpack[PackReadOptions],
     ) -> None:
-        known, what = PackReadOptions.__annotations__.keys(), "a stream only reads; it takes map, access, at and generation"
-        check_names(options, known, what)
+        _check_options(options, PackStream, "a stream")
+        check_called("transform", transform)
+        self._skips_errors = skips_errors(on_error)
         if (rank is None) != (world is None):
             raise InvalidError("rank and world go together: give both or none")
         self._stream = _stook.Stream(
@@ -232,6 +275,10 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
             rank = torch.distributed.get_rank() if is_distributed else 0
             world = torch.distributed.get_world_size() if is_distributed else 1
+        refuse_empty(
+            len(self._stream), self._stream.damages, path, prefix=prefix, keys=keys, group=group, split=split,
+            kinds=kinds, even=even, where=where,
+        )
         # Whether there is such a rank.
         self._stream.count(rank=rank, world=world)
         self._rank, self._world = rank, world
@@ -245,6 +292,10 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         self._begun = torch.zeros(lanes + 2, dtype=torch.int64).share_memory_()
         #: Whether workers read, whose states are not known here.
         self._has_workers = torch.zeros(1, dtype=torch.uint8).share_memory_()
+        #: The number of the state that was loaded last in the process that has the workers, until
+        #: another epoch is set; and of the one that is here.
+        self._loaded = torch.zeros(1, dtype=torch.int64).share_memory_()
+        self._load = 0
         self._running: Optional[_StreamSamples] = None
 
     @property
@@ -267,6 +318,8 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         self._stream.state(epoch)
         if self._resumed is not None and _stook.Stream.describe(self._resumed)["epoch"] != epoch:
             self._resumed = None
+            if get_worker_info() is None:
+                self._loaded[0] = 0
         self._epoch[0] = epoch
         self._has_workers[0] = 0
         if get_worker_info() is None:
@@ -281,13 +334,18 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         if info is not None:
             self._has_workers[0] = 1
+            if int(self._loaded[0]) not in (0, self._load):
+                return _Refused(
+                    "a state was loaded into this stream after its workers were started, which stay and have "
+                    "none of it: make a new DataLoader (persistent_workers=True), or set another epoch"
+                )
         epoch = self.epoch
         state = self._stream.state(epoch)
         if self._resumed is not None and self._continues(worker, -1 if info is None else info.seed - info.id):
             if _stook.Stream.describe(self._resumed)["epoch"] == epoch:
                 state = self._resumed
         records = self._stream.begin(state=state, rank=self._rank, world=self._world, worker=worker, workers=workers)
-        self._running = _StreamSamples(records, self._transform, self._as_records, self._stream.damages)
+        self._running = _StreamSamples(self, records, self._stream.damages)
         return self._running
 
     def _continues(self, worker: int, seed: int) -> bool:
@@ -312,6 +370,16 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         """Why, as exceptions."""
         return [] if self._running is None else self._running.records.damages
 
+    @property
+    def failed(self) -> int:
+        """How many records this process passed over because ``transform`` raised."""
+        return 0 if self._running is None else self._running.undecoded.count
+
+    @property
+    def errors(self) -> list[DecodeError]:
+        """Why, of the first of them."""
+        return [] if self._running is None else list(self._running.undecoded.errors)
+
     def state_dict(self) -> dict[str, Any]:
         """What was handed out by the iteration in this process.
 
@@ -319,16 +387,17 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
             A dict of texts and numbers.
 
         Raises:
-            stook.InvalidError: Workers read: they have the state.
+            stook.InvalidError: Workers read, or did since the epoch was set: they have the state.
         """
-        if self._running is not None:
-            return {STATE: self._running.records.state(), "skipped": self.skipped}
         if self._has_workers[0] and get_worker_info() is None:
             raise InvalidError(
                 "workers read this stream, and a DataLoader cannot ask them for their states: "
                 "use the StatefulDataLoader of torchdata, stook.loader, or no workers"
             )
-        return {STATE: self._stream.state(self.epoch) if self._resumed is None else self._resumed, "skipped": 0}
+        if self._running is not None:
+            return {STATE: self._running.records.state(), "skipped": self.skipped, "failed": self.failed}
+        state = self._stream.state(self.epoch) if self._resumed is None else self._resumed
+        return {STATE: state, "skipped": 0, "failed": 0}
 
     def load_state_dict(self, state: Any) -> None:
         """Has the next iteration continue after what a state says was handed out.
@@ -339,11 +408,15 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
 
         Raises:
             stook.InvalidError: It is of something else.
-            stook.NoSuchStateError: The generation that it is of is gone.
+            stook.NoSuchStateError: Records that it is of were compacted since, or are gone.
         """
         text = merged(state)
         self._stream = self._stream.resumed(text)
         self._resumed = text
+        if get_worker_info() is None:
+            self._load += 1
+            self._loaded[0] = self._load
+        self._load = int(self._loaded[0])
         self._begun = torch.zeros_like(self._begun).share_memory_()
         self._has_workers[0] = 0
         self._epoch[0] = _stook.Stream.describe(text)["epoch"]
@@ -354,21 +427,29 @@ class PackStream(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore
         return {**self.__dict__, "_running": None}
 
 
+class _Refused:
+    """Raises where the first sample is taken: where ``iter`` raises, a worker that stays ends."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        raise InvalidError(self._text)
+
+
 class _StreamSamples:
     """The samples of an iteration in this process."""
 
-    def __init__(
-        self,
-        records: _stook.StreamRecords,
-        transform: Optional[Callable[..., Any]],
-        as_records: bool,
-        hidden: list[DamagedError],
-    ) -> None:
+    def __init__(self, stream: PackStream, records: _stook.StreamRecords, hidden: list[DamagedError]) -> None:
         self.records = records
+        self.undecoded = Undecoded()
         #: Damage of the pack, which may hide records.
         self._hidden = hidden
-        self._transform = transform
-        self._as_records = as_records
+        self._transform, self._as_records = stream._transform, stream._as_records
+        self._skips_errors = stream._skips_errors
         self._has_warned = self._has_failed = False
 
     def __iter__(self) -> Iterator[Any]:
@@ -377,20 +458,24 @@ class _StreamSamples:
     def __next__(self) -> Any:
         if self._has_failed:
             raise StopIteration
-        taken = self.records.take(1)
-        if not taken:
-            self._warn()
-            raise StopIteration
-        try:
-            sample = sample_of(taken[0], self._transform, self._as_records)
-        except BaseException:
-            # What follows would be confirmed in its place.
-            self._has_failed = True
-            raise
-        self.records.confirm(1)
-        return sample
+        while taken := self.records.take(1):
+            try:
+                sample = sample_of(taken[0], self._transform, self._as_records)
+            except BaseException as error:
+                if self._skips_errors and isinstance(error, DecodeError):
+                    self.undecoded.note(error)
+                    self.records.confirm(1)
+                    continue
+                # What follows would be confirmed in its place.
+                self._has_failed = True
+                raise
+            self.records.confirm(1)
+            return sample
+        self._warn()
+        raise StopIteration
 
     def _warn(self) -> None:
+        self.undecoded.warn(3)
         damages = [*self._hidden, *self.records.damages]
         if damages and not self._has_warned:
             self._has_warned = True
@@ -471,7 +556,9 @@ class ImageFolder(PackDataset):
             with Pillow.
         is_valid_file: Called with each key: whether it is one. Without it those are that have an
             ending of pictures.
-        prefix: Only keys that begin with this, which is left out where the class is looked for.
+        prefix: Only what is below this directory, whose directories name the classes then. Keys
+            that are no paths, such as one that begins with ``/``, are left out, as file systems of
+            ``stook.fsspec`` do.
         options: What `stook.Pack` is opened with: ``map``, ``access``, ``at``, ``generation``.
 
     Raises:
@@ -513,12 +600,16 @@ class ImageFolder(PackDataset):
             return key.lower().endswith(IMAGE_EXTENSIONS)
 
         found: dict[str, list[str]] = {}
-        for key in self.pack.keys(prefix=prefix or None, kinds="file"):
-            name, slash, rest = key[len(prefix) :].lstrip("/").partition("/") if isinstance(key, str) else ("", "", "")
-            if slash and rest and is_picture(key):  # type: ignore[arg-type]
-                found.setdefault(name, []).append(key)  # type: ignore[arg-type]
+        below = f"{prefix.rstrip('/')}/" if prefix.strip("/") else ""
+        for key in self.pack.keys(prefix=below or None, kinds="file"):
+            if not isinstance(key, str) or not is_path(key):
+                continue
+            name, _, rest = key[len(below) :].partition("/")
+            if rest and is_picture(key):
+                found.setdefault(name, []).append(key)
         if not found:
-            raise FileNotFoundError(f"{self._path} has no pictures in directories, of which the first names the class")
+            here = f"{self._path}, below {below!r}," if below else self._path
+            raise FileNotFoundError(f"{here} has no pictures in directories, of which the first names the class")
         self.classes = sorted(found)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         self.targets = [self.class_to_idx[name] for name in self.classes for _ in found[name]]
@@ -545,6 +636,7 @@ class ImageFolder(PackDataset):
         return [self._picture(index, value) for index, (_, value) in zip(indices, pairs)]
 
     def _picture(self, index: int, value: bytes) -> tuple[Any, Any]:
-        picture, target = self.loader(value), self.targets[index]
-        picture = picture if self.transform is None else self.transform(picture)
+        key, target = self._folder_keys[index], self.targets[index]
+        picture = transformed(key, self.loader, value)
+        picture = transformed(key, self.transform, picture)
         return picture, target if self.target_transform is None else self.target_transform(target)

@@ -61,7 +61,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 ///         it is a multiple of theirs.
 ///     window_bytes: How much is read and mixed at once. Twice as much is in memory.
 ///     even: Whether all lanes have the same number of records, to the last: what remains, fewer
-///         records than there are lanes, is left out, other ones in each epoch.
+///         records than there are lanes, is left out, other ones in each epoch: in the order of the
+///         medium each begins where the one before ended.
 ///     map: As for `Pack`.
 ///     access: As for `Pack`.
 ///     at: As for `Pack`.
@@ -186,6 +187,15 @@ impl Stream {
         arguments.set_item("generation", stream.reading().generation)?;
         let Chosen { selection, on_damage, .. } = chosen;
         Ok(Self { stream, selection, on_damage, arguments: arguments.clone().unbind() })
+    }
+
+    /// The same selection at another generation, or in other lanes.
+    fn with<'py>(&self, py: Python<'py>, stream: ShuffledPack) -> PyResult<Bound<'py, Self>> {
+        let arguments = self.arguments.bind(py).copy()?;
+        arguments.set_item("generation", stream.reading().generation)?;
+        arguments.set_item("lanes", stream.shuffle().options().lanes)?;
+        let (selection, on_damage) = (self.selection.clone(), self.on_damage);
+        Bound::new(py, Self { stream, selection, on_damage, arguments: arguments.unbind() })
     }
 }
 
@@ -374,7 +384,8 @@ impl Stream {
     }
 
     /// The stream that a state is of: this one, or one of the generation of the state, if the pack
-    /// was changed since.
+    /// was changed since. What was put, replaced or deleted since does no harm: the records lie
+    /// where they did until they are compacted, and it is proved by a checksum that they do.
     ///
     /// Args:
     ///     state: A state.
@@ -383,23 +394,38 @@ impl Stream {
     ///     A `Stream`.
     ///
     /// Raises:
-    ///     stook.NoSuchStateError: That generation is gone.
+    ///     stook.NoSuchStateError: Records of that generation were compacted since, or are gone.
     ///     stook.InvalidError: A state of another pack, selection, seed or number of lanes.
     fn resumed<'py>(slf: &Bound<'py, Self>, state: &str) -> PyResult<Bound<'py, Self>> {
         let (py, this) = (slf.py(), slf.get());
         let state = state_of(state)?;
         let other = py.detach(|| this.stream.at_generation_of(&state, &this.selection)).or_raise()?;
-        let stream = match other {
-            None => slf.clone(),
-            Some(stream) => {
-                let arguments = this.arguments.bind(py).copy()?;
-                arguments.set_item("generation", stream.reading().generation)?;
-                let (selection, on_damage) = (this.selection.clone(), this.on_damage);
-                Bound::new(py, Self { stream, selection, on_damage, arguments: arguments.unbind() })?
-            }
-        };
-        stream.get().stream.shuffle().check(&state).or_raise()?;
-        Ok(stream)
+        other.map_or_else(|| Ok(slf.clone()), |stream| this.with(py, stream))
+    }
+
+    /// What continues an epoch in the order of the medium with another number of readers than began
+    /// it: this stream in the lanes of the state, or, where these are fewer than readers, the state
+    /// in those of this stream. With ``shuffle=True`` both are left as they are.
+    ///
+    /// Args:
+    ///     state: A state.
+    ///     readers: How many readers there are: workers of all ranks.
+    ///
+    /// Returns:
+    ///     A `Stream` and a state.
+    ///
+    /// Raises:
+    ///     stook.InvalidError: It is no state.
+    fn in_lanes_of<'py>(
+        slf: &Bound<'py, Self>,
+        state: &str,
+        #[pyo3(from_py_with = numbers::readers)] readers: u32,
+    ) -> PyResult<(Bound<'py, Self>, String)> {
+        let (py, this) = (slf.py(), slf.get());
+        let state = state_of(state)?;
+        let (other, state) = py.detach(|| this.stream.in_lanes_of(&state, readers)).or_raise()?;
+        let stream = other.map_or_else(|| Ok(slf.clone()), |stream| this.with(py, stream))?;
+        Ok((stream, state.to_string()))
     }
 
     /// Whether a state says that nothing is left of its epoch.

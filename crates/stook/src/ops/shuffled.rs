@@ -26,7 +26,7 @@ impl ShuffledPack {
     /// numbers the records of a selection.
     ///
     /// # Errors
-    /// Those of [`open_pack`], [`Pack::ordinals`] and [`Shuffle::new`]; an error for an address.
+    /// Those of [`check_path`], [`open_pack`], [`Pack::ordinals`] and [`Shuffle::new`].
     pub fn open(
         path: &Path,
         reading: OpenOptions,
@@ -60,7 +60,10 @@ impl ShuffledPack {
         shuffle: ShuffleOptions,
     ) -> Result<Self> {
         let ordinals = Arc::new(Ordinals::from_bytes(ordinals)?);
+        // Places are what they were, also where the manifest of their generation is gone.
+        let reading = OpenOptions { sequence_end: Some(ordinals.sequence_end()), ..reading };
         let pack = open_pack(path, reading.clone())?;
+        pack.check_places(&ordinals)?;
         Self::of(path.to_path_buf(), reading, pack, Shuffle::new(ordinals, shuffle)?)
     }
 
@@ -72,29 +75,84 @@ impl ShuffledPack {
     /// The same at the generation of a state, which may be an earlier one: the pack was changed
     /// since. `None` where that is the one that is open.
     ///
+    /// A generation whose manifest is gone is still known as long as the records of the selection
+    /// lie where they did, live or replaced by now, which the checksum of the state proves: it is
+    /// read from a later one. Compaction ends that.
+    ///
     /// # Errors
-    /// [`Error::Invalid`] for a state of another pack, [`Error::NoSuchState`] where the generation
-    /// is gone; those of [`open`](Self::open).
+    /// [`Error::Invalid`] for a state of another pack or another order, [`Error::NoSuchState`]
+    /// where the generation is gone; those of [`open`](Self::open).
     pub fn at_generation_of(&self, state: &ShuffleState, selection: &OrdinalOptions) -> Result<Option<Self>> {
         let pack = self.pack()?;
         state.check_pack(&pack)?;
+        self.shuffle.check_order(state)?;
         let generation = state.generation();
         if generation == pack.generation() {
-            return Ok(None);
+            return self.with_broken(state);
         }
-        let reading = OpenOptions { generation: Some(generation), ..self.reading.clone() };
-        let opened = Self::open(&self.path, reading, selection, self.shuffle.options());
-        opened.map(Some).map_err(|error| match error {
-            Error::NoSuchState { path, .. } => Error::NoSuchState {
-                path,
+        let sequence_end = Some(state.sequence_end());
+        let reading = OpenOptions { generation: Some(generation), sequence_end, ..self.reading.clone() };
+        let opened = Self::open(&self.path, reading, selection, self.shuffle.options())?;
+        match opened.with_broken(state) {
+            Err(_) if opened.pack()?.read_from().is_some() => Err(Error::NoSuchState {
+                path: self.path.clone(),
                 what: format!(
-                    "generation {generation} any more, which the state is of (the pack was compacted or \
-                     changed since, and is at generation {}): begin a new epoch without the state",
+                    "generation {generation} any more, which the state is of, and records of it do not lie \
+                     where they did (the pack is at generation {} and was compacted since, or the selection \
+                     is another): begin a new epoch without the state",
                     pack.generation()
                 ),
-            },
-            other => other,
-        })
+            }),
+            mended => Ok(Some(mended?.unwrap_or(opened))),
+        }
+    }
+
+    /// The same with records that damage hides since a state of it was made; `None` where there are
+    /// none. What they were is not known: that they lie where they did, the checksum of the state
+    /// proves, and so its numbers are right.
+    fn with_broken(&self, state: &ShuffleState) -> Result<Option<Self>> {
+        let refused = match self.shuffle.check(state) {
+            Ok(()) => return Ok(None),
+            Err(error) if self.shuffle.ordinals().damages().is_empty() => return Err(error),
+            Err(error) => error,
+        };
+        let pack = self.pack()?;
+        let ordinals = Arc::new(pack.with_broken(self.shuffle.ordinals())?);
+        let shuffle = Shuffle::new(ordinals, self.shuffle.options())?;
+        if shuffle.check(state).is_err() {
+            let text = "damage of the pack hides records, and which is not known: begin a new epoch";
+            return Err(Error::Invalid(format!("{refused}: {text} without the state")));
+        }
+        self.with(shuffle).map(Some)
+    }
+
+    /// The same in another order.
+    fn with(&self, shuffle: Shuffle) -> Result<Self> {
+        let opened = Mutex::new((std::process::id(), self.pack()?));
+        let (path, reading) = (self.path.clone(), self.reading.clone());
+        Ok(Self { path, reading, shuffle: Arc::new(shuffle), opened })
+    }
+
+    /// What continues an epoch in the order of the medium with this many readers: the same in the
+    /// lanes of its state, or, where these are too few, the state in the lanes that it has. In
+    /// another order they are left as they are.
+    ///
+    /// # Errors
+    /// Those of [`pack`](Self::pack) and [`Shuffle::new`].
+    pub fn in_lanes_of(&self, state: &ShuffleState, readers: u32) -> Result<(Option<Self>, ShuffleState)> {
+        let options = self.shuffle.options();
+        let of_state = u32::try_from(state.lanes()).unwrap_or(u32::MAX);
+        if options.seed.is_some() || of_state == options.lanes {
+            return Ok((None, state.clone()));
+        }
+        if of_state < readers
+            && let Some(divided) = state.in_lanes(options.lanes)
+        {
+            return Ok((None, divided));
+        }
+        let options = ShuffleOptions { lanes: of_state, ..options };
+        let shuffle = Shuffle::new(self.shuffle.ordinals().clone(), options)?;
+        Ok((Some(self.with(shuffle)?), state.clone()))
     }
 
     /// Where it is.

@@ -83,6 +83,7 @@ impl Snapshot {
             sequence_committed,
             hold,
             at_ns: None,
+            read_from: None,
         };
         Ok((snapshot, vec![note]))
     }

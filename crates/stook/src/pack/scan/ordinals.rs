@@ -11,6 +11,7 @@ use super::split::Split;
 use super::token::{self, Origin};
 use super::view::View;
 use super::{KeyRange, OnDamage, Stop};
+use crate::engine::Access;
 use crate::extent::ByteRange;
 use crate::pack::damages::Damages;
 use crate::pack::error::{Damage, Error, Result};
@@ -19,10 +20,12 @@ use crate::pack::format::frame::HEADER_LEN;
 use crate::pack::format::index::Place;
 use crate::pack::key::Key;
 use crate::pack::list::kinds::Kinds;
+use crate::pack::read::frames::{Broken, Checked, Frames};
 use crate::pack::read::gets::Gets;
 use crate::pack::read::record::Record;
+use crate::pack::read::walker::FrameVisitor;
 use crate::pack::state::open::{KeyEntry, Pack, is_in_groups};
-use crate::pack::state::segment::Segment;
+use crate::pack::state::segment::{Life, Segment};
 use crate::pack::state::snapshot::Found;
 
 const KIND: &str = "list of ordinals";
@@ -177,6 +180,11 @@ impl Ordinals {
         Some(last.offset.saturating_add(last.len?).saturating_sub(first.offset))
     }
 
+    /// The number of the first record that came later than what it is of.
+    pub(crate) fn sequence_end(&self) -> u64 {
+        self.origin.sequence_end
+    }
+
     /// The state of which pack it is of.
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
@@ -321,7 +329,13 @@ impl Pack {
                     damages.push(damage);
                     continue;
                 }
-                found => found?.ok_or_else(|| Error::Invalid(format!("there is no record {key}")))?,
+                found => found?.ok_or_else(|| {
+                    let here = self.generation();
+                    Error::Invalid(format!(
+                        "there is no record {key} at generation {here}; an earlier one that had it can be opened as \
+                         long as it is there (generation=)"
+                    ))
+                })?,
             };
             if options.keys.contains(key)
                 && let Some(entries) = entries.get_mut(found.segment)
@@ -449,6 +463,73 @@ impl Pack {
             .collect())
     }
 
+    /// The list as it was before headers of some of its records were damaged so that no index has
+    /// them any more: with the broken frames near the damage that it knows. Whether these are the
+    /// ones, a checksum of the earlier list has to say.
+    pub(crate) fn with_broken(&self, ordinals: &Ordinals) -> Result<Ordinals> {
+        let mut all = Ordinals { parts: Vec::new(), len: 0, ..ordinals.clone() };
+        for part in &ordinals.parts {
+            let mut places = part.places.clone();
+            let segment = self.number_of(part.segment).and_then(|number| self.snapshot.segments.get(number));
+            if let Some(segment) = segment {
+                let (known, mut found) = (places.iter().collect::<Vec<_>>(), Vec::new());
+                let (here, elsewhere): (Vec<Damage>, Vec<Damage>) = std::mem::take(&mut all.damages)
+                    .into_iter()
+                    .partition(|it| it.file == segment.source.path());
+                all.damages = elsewhere;
+                for damage in here {
+                    let broken = self.broken_near(segment, &known, damage.offset)?;
+                    if broken.is_empty() {
+                        all.damages.push(damage);
+                    }
+                    found.extend(broken);
+                }
+                if !found.is_empty() {
+                    found.extend(known);
+                    found.sort_unstable();
+                    found.dedup();
+                    places = Places::default();
+                    found.into_iter().for_each(|place| places.push(place));
+                    places.finish();
+                }
+            }
+            all.parts.push(Numbered { first: all.len, segment: part.segment, places });
+            all.len += all.parts.last().map_or(0, |part| part.places.len() as u64);
+        }
+        Ok(all)
+    }
+
+    /// The broken frames between the two known ones that are next to a damage.
+    fn broken_near(&self, segment: &Segment, known: &[Place], offset: u64) -> Result<Vec<Place>> {
+        let after = known.partition_point(|place| place.offset <= offset);
+        let before = after.checked_sub(1).and_then(|before| known.get(before));
+        let start = before.map_or(segment.frames().start(), |place| place.offset + place.len_min());
+        let end = known.get(after).map_or(segment.frames_end, |place| place.offset);
+        let Some(gap) = ByteRange::new(start, end).filter(|gap| !gap.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut frames = self.reader.frames(&segment.source, segment.salt, gap, Access::Cached)?;
+        let mut broken = BrokenFrames { segment, places: Vec::new() };
+        frames.visit(&mut broken)?;
+        self.reader.take_back(frames)?;
+        Ok(broken.places)
+    }
+
+    /// Whether all segments of a list of ordinals are there.
+    pub(crate) fn check_places(&self, ordinals: &Ordinals) -> Result<()> {
+        match ordinals.parts.iter().find(|part| self.number_of(part.segment).is_none()) {
+            None => Ok(()),
+            Some(part) => Err(Error::NoSuchState {
+                path: self.storage.path(""),
+                what: format!(
+                    "segment {:016x} any more, which records of generation {} are in: the pack was compacted \
+                     since",
+                    part.segment, ordinals.origin.generation
+                ),
+            }),
+        }
+    }
+
     fn found_at(&self, ordinals: &Ordinals, number: u64) -> Result<Found> {
         let (segment, place) = ordinals.place(number).ok_or_else(|| {
             Error::Invalid(format!("there is no record {number}: there are {}, from 0 on", ordinals.len))
@@ -457,6 +538,25 @@ impl Pack {
             Error::Invalid(format!("segment {segment:016x}, which record {number} is in, cannot be read"))
         })?;
         Ok(Found { segment, place })
+    }
+}
+
+/// Notes where frames are that cannot be read, and that nothing says are dead.
+struct BrokenFrames<'s> {
+    segment: &'s Segment,
+    places: Vec<Place>,
+}
+
+impl FrameVisitor for BrokenFrames<'_> {
+    fn take(&mut self, frames: &mut Frames) -> Checked<()> {
+        frames.step_over()
+    }
+
+    fn pass(&mut self, broken: Broken, end: u64) -> Result<()> {
+        if self.segment.life(broken.frame) != Life::Dead {
+            self.places.push(Place::new(broken.frame, (end - broken.frame) / 8 * 8));
+        }
+        Ok(())
     }
 }
 

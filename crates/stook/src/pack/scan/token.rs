@@ -67,7 +67,8 @@ impl Origin {
         }
         if self.generation != pack.generation() {
             return Err(Error::Invalid(format!(
-                "the {kind} is of generation {} of {}, which is at generation {} now: begin again",
+                "the {kind} is of generation {0} of {1}, which is at generation {2} now: begin again, or open that \
+                 generation as long as it is there (generation={0})",
                 self.generation,
                 place.display(),
                 pack.generation()

@@ -42,6 +42,10 @@ pub struct OpenOptions {
     /// since. There is the newest, the one
     /// before, and any that some process has open.
     pub generation: Option<u64>,
+    /// Where the manifest of `generation` is gone: what the oldest later one has of it, which is
+    /// the records and deletions below this number. Nothing is missing as long as no segment was
+    /// compacted; whether that is so, it does not say, and [`Ordinals`] of both do.
+    pub sequence_end: Option<u64>,
     /// The state at this time (ns since 1970), within the history that compaction kept: see
     /// [`Pack::history_from_ns`].
     pub at_ns: Option<i64>,
@@ -56,6 +60,7 @@ impl Default for OpenOptions {
             access: AccessRule::default(),
             map: MapRule::default(),
             generation: None,
+            sequence_end: None,
             at_ns: None,
         }
     }
@@ -139,7 +144,8 @@ impl Pack {
     /// [`Error::Damaged`] if it is damaged, [`Error::NoSuchState`], or an error of the storage.
     pub fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let reader = Arc::new(Reader::new(options.engines, storage.path("")));
-        let view = WantedState { generation: options.generation, at_ns: options.at_ns };
+        let OpenOptions { generation, sequence_end, at_ns, .. } = options;
+        let view = WantedState { generation, sequence_end, at_ns };
         let snapshot = Snapshot::load(storage.as_ref(), &reader, view)?;
         let maps = map_segments(&snapshot, options.map)?;
         let (access, fits) = (options.access, OnceLock::new());
@@ -184,6 +190,11 @@ impl Pack {
     /// The generation it is open at.
     pub fn generation(&self) -> u64 {
         self.snapshot.manifest.generation
+    }
+
+    /// The manifest of its generation is gone, and it is what this later generation has of it.
+    pub(crate) fn read_from(&self) -> Option<u64> {
+        self.snapshot.read_from
     }
 
     /// The earliest time, ns, whose state can still be opened; `None` when every one can.

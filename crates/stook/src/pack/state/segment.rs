@@ -8,7 +8,7 @@ use crate::pack::damages::{DamageLog, Damages};
 use crate::pack::error::{Damage, Error, Result};
 use crate::pack::format::deletes::{DELETES_LEN_AT, DELETES_LEN_MAX, Death, Deaths, DeletionVector};
 use crate::pack::format::footer::{FOOTER_LEN, Footer, FooterKind, LastFrame, Tally};
-use crate::pack::format::frame::{FrameKind, HEADER_LEN, stored_crc};
+use crate::pack::format::frame::{FrameHeader, FrameKind, HEADER_LEN, stored_crc};
 use crate::pack::format::index::{Place, Top};
 use crate::pack::format::manifest::{Manifest, SegmentEntry, SegmentForm, SegmentState};
 use crate::pack::format::mark::Edition;
@@ -263,18 +263,22 @@ impl Segment {
         Some(cut)
     }
 
-    /// Counts the records that were put after `at_ns` as dead. All heads are read: in a compacted
-    /// segment they are not ordered by time.
-    pub(crate) fn hide_later(&mut self, reader: &Reader, at_ns: i64) -> Result<()> {
+    /// Counts records that were put later as dead, whatever is looked at. All heads are read: in a
+    /// compacted segment they are not ordered by time.
+    pub(crate) fn hide_later(
+        &mut self,
+        reader: &Reader,
+        is_later: impl Fn(&FrameHeader) -> bool,
+    ) -> Result<()> {
         let access = AccessRule::default().decide(self.source.as_ref(), self.frames());
         let mut frames = reader.frames(&self.source, self.salt, self.frames(), access)?;
         let mut later = Vec::new();
         // Damaged records stay as they are; a get reports them.
         frames.visit(&mut |frames: &mut Frames| {
             let (offset, header) = (frames.head().offset, frames.head().header);
-            let is_later = header.kind == FrameKind::Record && header.time_ns > at_ns;
-            if is_later && self.lists(frames.head(), reader)? {
-                later.push((offset, Death { sequence: header.sequence, time_ns: header.time_ns }));
+            let is_hidden = header.kind == FrameKind::Record && is_later(&header);
+            if is_hidden && self.lists(frames.head(), reader)? {
+                later.push((offset, Death { sequence: 0, time_ns: header.time_ns }));
             }
             frames.step_over()
         })?;

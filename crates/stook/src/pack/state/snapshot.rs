@@ -53,6 +53,8 @@ pub(crate) struct Snapshot {
     pub(crate) files: Vec<Entry>,
     /// The time, in ns, if it is the state at an earlier time.
     pub(crate) at_ns: Option<i64>,
+    /// The manifest of its generation is gone, and it is what this later one has of it.
+    pub(crate) read_from: Option<u64>,
     /// The next sequence number according to the generation: higher ones were recovered.
     pub(crate) sequence_committed: u64,
     /// Keeps its manifest, and with it all files that the manifest names, for it and for records
@@ -65,8 +67,28 @@ pub(crate) struct Snapshot {
 pub(crate) struct WantedState {
     /// This generation, as it was published; otherwise the newest, with everything appended since.
     pub(crate) generation: Option<u64>,
+    /// Where the manifest of that is gone, what the oldest later one has of it: records and
+    /// deletions below this number.
+    pub(crate) sequence_end: Option<u64>,
     /// What counted at this time, ns.
     pub(crate) at_ns: Option<i64>,
+}
+
+impl WantedState {
+    /// Which of the manifests among these files to read: that of a generation, or the first after
+    /// it, which has most of it.
+    fn manifest_among(&self, files: &[Entry], wanted: u64) -> Option<u64> {
+        let generations = || {
+            files.iter().filter_map(|file| match PackFile::parse(&file.name) {
+                Some(PackFile::Manifest(generation)) => Some(generation),
+                _ => None,
+            })
+        };
+        match self.sequence_end {
+            None => generations().find(|&generation| generation == wanted),
+            Some(_) => generations().filter(|&generation| generation >= wanted).min(),
+        }
+    }
 }
 
 /// The context in which a segment is opened.
@@ -117,11 +139,10 @@ impl Snapshot {
         let files = storage.list()?;
         let last = newest(&files)
             .ok_or_else(|| Error::NotAPack { path: storage.path(""), why: why_no_pack(&files).into() })?;
-        let generation = view.generation.unwrap_or(last);
+        let wanted = view.generation.unwrap_or(last);
+        let generation =
+            view.manifest_among(&files, wanted).ok_or_else(|| no_such_generation(storage, &files, wanted))?;
         let name = PackFile::Manifest(generation).to_string();
-        if !files.iter().any(|file| file.name == name) {
-            return Err(no_such_generation(storage, &files, generation));
-        }
         // Held before it is read: from then on, no writer removes the files that it names.
         let hold = storage.hold(&name).map_err(Error::of_opening)?;
         let Copies { value: manifest, damages, .. } = read_manifest(storage, reader, generation)?;
@@ -163,10 +184,14 @@ impl Snapshot {
             manifest_lost: false,
             files,
             at_ns,
+            read_from: None,
             sequence_committed,
             hold,
         };
         snapshot.replay(fresh, reader)?;
+        if let Some(end) = view.sequence_end.filter(|_| generation != wanted) {
+            snapshot.end_before(storage, reader, (wanted, end))?;
+        }
         if let Some(at_ns) = view.at_ns {
             snapshot.go_back(storage, reader, at_ns)?;
         }
@@ -201,9 +226,34 @@ impl Snapshot {
         for segment in &mut self.segments {
             segment.deaths.retain(|_, death| death.time_ns <= at_ns);
             if segment.tally.time_last_ns > at_ns {
-                segment.hide_later(reader, at_ns)?;
+                segment.hide_later(reader, |header| header.time_ns > at_ns)?;
             }
         }
+        Ok(())
+    }
+
+    /// Makes it what it has of an earlier generation, which ended before this number: what died
+    /// later is live, what was put later is absent. What was compacted since lies elsewhere, or is
+    /// gone: whether all is where it was, a checksum of the places has to say.
+    fn end_before(
+        &mut self,
+        storage: &dyn Storage,
+        reader: &Reader,
+        (generation, end): (u64, u64),
+    ) -> Result<()> {
+        if end > self.manifest.sequence_next {
+            let what = format!("generation {generation} with records up to number {}", end.saturating_sub(1));
+            return Err(Error::NoSuchState { path: storage.path(""), what });
+        }
+        self.segments.retain(|segment| segment.tally.records == 0 || segment.tally.sequence_first < end);
+        for segment in &mut self.segments {
+            segment.deaths.retain(|_, death| death.sequence < end);
+            if segment.tally.sequence_last >= end {
+                segment.hide_later(reader, |header| header.sequence >= end)?;
+            }
+        }
+        self.read_from = Some(std::mem::replace(&mut self.manifest.generation, generation));
+        (self.manifest.sequence_next, self.sequence_committed) = (end, end);
         Ok(())
     }
 

@@ -313,6 +313,266 @@ fn an_epoch_stays_at_its_generation_and_is_continued_there() {
     );
 }
 
+/// A pack on disk in small segments of two groups, and a state of some records of an epoch with
+/// their ids; nobody has its generation open.
+fn stopped(
+    count: u64,
+    epoch: u64,
+    seals: bool,
+) -> (tempfile::TempDir, std::path::PathBuf, ShuffleState, Vec<u64>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.stook");
+    std::fs::create_dir(&path).unwrap();
+    let storage = Arc::new(LocalStorage::open(&path, LocalStorageOptions::default()).unwrap());
+    let options = WriterOptions { segment_len: 64 << 10, ..WriterOptions::default() };
+    let mut writer = PackWriter::create(storage, options).unwrap();
+    for id in 0..count {
+        let body = vec![id as u8; (id * 7919 % 3000) as usize];
+        writer.put(["", "g"][(id % 5 == 0) as usize], &Key::id(id), &Attributes::new(), &body).unwrap();
+    }
+    writer.finish(seals).unwrap();
+    let stream = opened(&path);
+    let mut reader = stream
+        .begin(&stream.shuffle().begin(epoch), ShuffleShare::ALL, ShuffleReaderOptions::default())
+        .unwrap();
+    let ids = taken(&mut reader, (count / 3) as usize);
+    reader.confirm(ids.len());
+    (directory, path, reader.state(), ids)
+}
+
+/// Publishes until a generation is gone: threads of a reader that was dropped may have it for a
+/// moment.
+fn until_gone(path: &std::path::Path, generation: u64) {
+    let options = || OpenOptions { generation: Some(generation), ..OpenOptions::default() };
+    while Pack::open_path(path, options()).is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+        change(path, |writer| {
+            writer.put("", &Key::id(1 << 40), &Attributes::new(), &[0; 9]).unwrap();
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_state_is_continued_whatever_was_written_since(
+        count in 1..200_u64,
+        epoch in 0..3_u64,
+        seals: bool,
+        sessions in prop::collection::vec(prop::collection::vec((0..3_u8, 0..260_u64), 0..40), 2..5),
+    ) {
+        let (_directory, path, state, ids) = stopped(count, epoch, seals);
+        for session in &sessions {
+            change(&path, |writer| {
+                for &(what, id) in session {
+                    let key = Key::id(id);
+                    match what {
+                        0 => u64::from(writer.delete(&key).unwrap()),
+                        // What replaces a record has another body, which `taken` does not take.
+                        1 => writer.put("g", &key, &Attributes::new(), &[id as u8 ^ 255; 700]).unwrap(),
+                        _ => writer.put("", &key, &Attributes::new(), &[id as u8 ^ 255; 90]).unwrap(),
+                    };
+                }
+            });
+        }
+        until_gone(&path, state.generation());
+        let there = opened(&path).at_generation_of(&state, &OrdinalOptions::default()).unwrap().unwrap();
+        prop_assert_eq!(there.pack().unwrap().generation(), state.generation());
+        prop_assert_eq!(there.pack().unwrap().len(), count);
+        let mut all = [ids, rest_of(&there, &state)].concat();
+        all.sort_unstable();
+        prop_assert_eq!(&all, &(0..count).collect::<Vec<_>>());
+        // A later state of it is like any other, and so is what another process opens by the list.
+        let bytes = there.shuffle().ordinals().to_bytes();
+        let reading = OpenOptions { generation: Some(state.generation()), ..OpenOptions::default() };
+        let order = there.shuffle().options();
+        drop(there);
+        until_gone(&path, state.generation());
+        let again = ShuffledPack::open_again(&path, reading.clone(), &bytes, order).unwrap();
+        prop_assert_eq!(rest_of(&again, &again.shuffle().begin(7)), (0..count).collect::<Vec<_>>());
+        drop(again);
+        // Once records lie elsewhere, that is said.
+        change(&path, |writer| {
+            for id in 0..count.div_ceil(2) {
+                writer.put("", &Key::id(id), &Attributes::new(), b"x").unwrap();
+            }
+            writer.compact(&CompactOptions::default(), &mut |_| true).unwrap();
+        });
+        (0..2).for_each(|_| change(&path, |writer| {
+            writer.put("", &Key::id(1 << 40), &Attributes::new(), &[0; 9]).unwrap();
+        }));
+        let gone = opened(&path).at_generation_of(&state, &OrdinalOptions::default()).unwrap_err();
+        let is_gone = matches!(&gone, Error::NoSuchState { what, .. } if what.contains("begin a new epoch"));
+        prop_assert!(is_gone, "{gone}");
+        let gone = ShuffledPack::open_again(&path, reading, &bytes, order).unwrap_err();
+        prop_assert!(matches!(&gone, Error::NoSuchState { .. }), "{gone}");
+    }
+}
+
+#[test]
+fn another_selection_of_a_generation_that_is_gone_is_refused() {
+    let (_directory, path, state, _) = stopped(100, 0, true);
+    (7..10).for_each(|id| change(&path, |writer| assert!(writer.delete(&Key::id(id)).unwrap())));
+    until_gone(&path, state.generation());
+    let stream = opened(&path);
+    let groups = OrdinalOptions { groups: vec!["g".to_owned()], ..OrdinalOptions::default() };
+    let refused = stream.at_generation_of(&state, &groups).unwrap_err().to_string();
+    assert!(refused.contains("the selection is another"), "{refused}");
+    let options = ShuffleOptions { seed: Some(9), ..ShuffleOptions::default() };
+    let other =
+        ShuffledPack::open(&path, OpenOptions::default(), &OrdinalOptions::default(), options).unwrap();
+    let refused = other.at_generation_of(&state, &OrdinalOptions::default()).unwrap_err();
+    assert!(matches!(&refused, Error::Invalid(what) if what.contains("seed")), "{refused}");
+}
+
+#[test]
+fn an_epoch_is_continued_past_headers_that_were_damaged_since() {
+    let skipping = OrdinalOptions { on_damage: OnDamage::Skip, ..OrdinalOptions::default() };
+    let (_directory, path) = on_disk(0);
+    let storage = Arc::new(LocalStorage::open(&path, LocalStorageOptions::default()).unwrap());
+    let mut writer = PackWriter::open(storage, WriterOptions::default()).unwrap();
+    for id in 0..250 {
+        writer.put("", &Key::id(id), &Attributes::new(), &[id as u8; 900]).unwrap();
+    }
+    // It goes on growing: no index has its records.
+    writer.finish(false).unwrap();
+    let open = || {
+        let order = ShuffleOptions::default();
+        ShuffledPack::open(&path, OpenOptions::default(), &skipping, order).unwrap()
+    };
+    let stream = open();
+    let options = ShuffleReaderOptions { on_damage: OnDamage::Skip, threads: 1 };
+    let mut reader = stream.begin(&stream.shuffle().begin(0), ShuffleShare::ALL, options).unwrap();
+    let mut ids = taken(&mut reader, 50);
+    reader.confirm(50);
+    let state = reader.state();
+    drop((reader, stream));
+    // The last ones of the order are not handed out yet.
+    let hit: Vec<u64> = (1..250).filter(|id| !ids.contains(id)).step_by(60).collect();
+    let segment = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    for &id in &hit {
+        let at = bytes.windows(900).position(|window| window.iter().all(|byte| *byte == id as u8)).unwrap();
+        bytes[at - 20] ^= 1;
+    }
+    std::fs::write(&segment, bytes).unwrap();
+    let later = open();
+    assert_eq!(later.shuffle().len(), 250 - hit.len() as u64);
+    let mended = later.at_generation_of(&state, &skipping).unwrap().unwrap();
+    assert_eq!((mended.shuffle().len(), mended.shuffle().ordinals().damages().len()), (250, 0));
+    let mut reader = mended.begin(&state, ShuffleShare::ALL, options).unwrap();
+    ids.extend(taken(&mut reader, usize::MAX));
+    assert_eq!(reader.skipped(), hit.len() as u64);
+    ids.sort_unstable();
+    assert_eq!(ids, (0..250).filter(|id| !hit.contains(id)).collect::<Vec<_>>());
+    // Where it is not known which records were hit, that is said.
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let at = |id: u8| bytes.windows(900).position(|window| window.iter().all(|byte| *byte == id)).unwrap();
+    let (from, to) = (at(11) - 40, at(13));
+    bytes[from..to].fill(0);
+    std::fs::write(&segment, bytes).unwrap();
+    let refused = open().at_generation_of(&state, &skipping).unwrap_err().to_string();
+    assert!(refused.contains("damage of the pack hides records"), "{refused}");
+}
+
+#[test]
+fn a_segment_that_is_cut_while_it_is_read_is_skipped_and_counted() {
+    let (_directory, path) = on_disk(400);
+    let stream = opened(&path);
+    let segment = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let len = segment.metadata().unwrap().len();
+    std::fs::File::options().write(true).open(segment).unwrap().set_len(len / 2).unwrap();
+    let options = ShuffleReaderOptions { on_damage: OnDamage::Skip, threads: 1 };
+    let mut reader = stream.begin(&stream.shuffle().begin(0), ShuffleShare::ALL, options).unwrap();
+    let ids = taken(&mut reader, usize::MAX);
+    assert!((100..300).contains(&ids.len()), "{}", ids.len());
+    assert_eq!(ids.len() as u64 + reader.skipped(), 400);
+    let mut reader =
+        stream.begin(&stream.shuffle().begin(0), ShuffleShare::ALL, ShuffleReaderOptions::default()).unwrap();
+    let error = (0..400).find_map(|_| reader.next_record().err()).unwrap();
+    assert!(matches!(&error, Error::Damaged(damage) if damage.what.contains("the file ends")), "{error}");
+}
+
+#[test]
+fn what_is_left_out_in_the_order_of_the_medium_comes_first_the_next_time() {
+    let pack = Arc::new(open_simulated(&filled(250)).unwrap());
+    let medium = shuffled(&pack, ShuffleOptions { seed: None, lanes: 1, even: false, ..small(0, 1) });
+    let order = taken(&mut begun(&pack, &medium, &medium.begin(3), ShuffleShare::ALL, 1), usize::MAX);
+    for lanes in [1, 7, 64] {
+        let even = shuffled(&pack, ShuffleOptions { seed: None, even: true, ..small(0, lanes) });
+        let len = even.len() as usize;
+        assert_eq!(len, 250 / lanes as usize * lanes as usize);
+        let mut times = BTreeMap::new();
+        for epoch in 0..20 {
+            let mut ids =
+                taken(&mut begun(&pack, &even, &even.begin(epoch), ShuffleShare::ALL, 1), usize::MAX);
+            let mut wanted: Vec<u64> =
+                order.iter().cycle().skip(epoch as usize * len % 250).take(len).copied().collect();
+            ids.iter().for_each(|id| *times.entry(*id).or_insert(0_usize) += 1);
+            ids.sort_unstable();
+            wanted.sort_unstable();
+            assert_eq!(ids, wanted, "epoch {epoch} of {lanes} lanes");
+        }
+        assert!(
+            times.len() == 250
+                && times.values().all(|times| (20 * len / 250..=20 * len / 250 + 1).contains(times))
+        );
+    }
+}
+
+#[test]
+fn a_state_in_the_order_of_the_medium_is_continued_in_other_lanes() {
+    let (_directory, path) = on_disk(300);
+    let open = |lanes: u32, seed: Option<u64>| {
+        let order = ShuffleOptions { lanes, seed, ..ShuffleOptions::default() };
+        ShuffledPack::open(&path, OpenOptions::default(), &OrdinalOptions::default(), order).unwrap()
+    };
+    let (one, many) = (open(1, None), open(64, None));
+    for stop in [0, 1, 100, 299, 300] {
+        let mut reader =
+            one.begin(&one.shuffle().begin(2), ShuffleShare::ALL, ShuffleReaderOptions::default()).unwrap();
+        let mut ids = taken(&mut reader, stop);
+        reader.confirm(ids.len());
+        let (same, state) = many.in_lanes_of(&reader.state(), 2).unwrap();
+        assert!(same.is_none() && state.records() == stop as u64);
+        for rank in 0..2 {
+            let mut reader = many.begin(&state, share(rank, 2), ShuffleReaderOptions::default()).unwrap();
+            ids.extend(taken(&mut reader, usize::MAX));
+        }
+        ids.sort_unstable();
+        assert_eq!(ids, (0..300).collect::<Vec<_>>());
+    }
+    // One reader takes as many lanes as there were.
+    let mut reader =
+        many.begin(&many.shuffle().begin(0), ShuffleShare::ALL, ShuffleReaderOptions::default()).unwrap();
+    let mut ids = taken(&mut reader, 77);
+    reader.confirm(77);
+    let (there, state) = one.in_lanes_of(&reader.state(), 1).unwrap();
+    ids.extend(rest_of(&there.unwrap(), &state));
+    ids.sort_unstable();
+    assert_eq!(ids, (0..300).collect::<Vec<_>>());
+    // No beginning of the order of one lane, and a shuffle: they stay as they are.
+    let part = many.begin(&many.shuffle().begin(0), share(1, 2), ShuffleReaderOptions::default()).unwrap();
+    assert!(one.in_lanes_of(&part.state(), 65).unwrap().0.is_some());
+    let (other, state) = open(8, Some(1)).in_lanes_of(&open(1, Some(1)).shuffle().begin(0), 2).unwrap();
+    assert!(other.is_none() && state.lanes() == 1);
+}
+
+#[test]
+fn a_state_that_nobody_wrote_is_described_all_the_same() {
+    let (_directory, path) = on_disk(3);
+    let stream = opened(&path);
+    let text = stream.shuffle().begin(0).to_string();
+    let json = text.splitn(3, ':').nth(2).unwrap().replace("[0,0,", &format!("[{0},{0},", u64::MAX));
+    let text = format!("stook-shuffle-1:{:08x}:{json}", crc32c::crc32c(json.as_bytes()));
+    let state: ShuffleState = text.parse().unwrap();
+    assert_eq!(state.records(), u64::MAX);
+    assert!(stream.begin(&state, ShuffleShare::ALL, ShuffleReaderOptions::default()).is_err());
+}
+
 #[test]
 fn a_state_of_another_pack_in_its_place_is_refused() {
     let (_directory, path) = on_disk(30);

@@ -55,7 +55,8 @@ pub struct ShuffleOptions {
     /// Bytes of records that are read and mixed at once.
     pub window_bytes: u64,
     /// Whether all lanes have the same number of records, to the last: what remains, fewer than
-    /// there are lanes, is left out, other ones in each epoch.
+    /// there are lanes, is left out, other ones in each epoch. In the order of the medium an epoch
+    /// begins where the one before ended.
     pub even: bool,
 }
 
@@ -92,6 +93,13 @@ pub(super) struct LaneBegin {
     /// Records of that span that are the lane's before.
     skip: u64,
     len: u64,
+}
+
+/// The records of a lane, of this many, in a sequence of this length.
+fn lane_range(lane: u32, lanes: u32, len: u64) -> Range<u64> {
+    let (lane, lanes) = (u128::from(lane), u128::from(lanes));
+    let bound = |lane: u128| (lane * u128::from(len) / lanes) as u64;
+    bound(lane)..bound(lane + 1)
 }
 
 impl Shuffle {
@@ -171,15 +179,28 @@ impl Shuffle {
 
     /// The records of a lane in the sequence of an epoch.
     fn lane_range(&self, lane: u32) -> Range<u64> {
-        let (lane, lanes, len) = (u128::from(lane), u128::from(self.options.lanes), self.len());
-        let bound = |lane: u128| (lane * u128::from(len) / lanes) as u64;
-        bound(lane)..bound(lane + 1)
+        lane_range(lane, self.options.lanes, self.len())
     }
 
     /// The ordinals of a span.
     fn span(&self, number: usize) -> Range<u64> {
         let start = self.starts.get(number).copied().unwrap_or(self.ordinals.len());
         start..self.starts.get(number + 1).copied().unwrap_or(self.ordinals.len())
+    }
+
+    /// Has an epoch in the order of the medium begin where the one before ended, so that it is not
+    /// the same records that are left out each time. Returns how many records of the first span it
+    /// begins after; they come at the end.
+    fn go_on_after(&self, epoch: u64, spans: &mut Vec<u32>) -> u64 {
+        let (len, all) = (u128::from(self.len()), u128::from(self.ordinals.len()));
+        let first = (u128::from(epoch) * len).checked_rem(all).unwrap_or(0) as u64;
+        let span = self.starts.partition_point(|start| *start <= first).saturating_sub(1);
+        if first == 0 || span >= spans.len() {
+            return 0;
+        }
+        spans.rotate_left(span);
+        spans.push(span as u32);
+        first - self.span(span).start
     }
 
     fn order_of(&self, epoch: u64) -> Result<EpochOrder> {
@@ -189,13 +210,16 @@ impl Shuffle {
             limit: u32::MAX.into(),
         })?;
         let mut spans: Vec<u32> = (0..count).collect();
-        if let Some(seed) = self.options.seed {
-            permute(&mut spans, key_of(&[seed, epoch]));
+        let mut before = 0;
+        match self.options.seed {
+            Some(seed) => permute(&mut spans, key_of(&[seed, epoch])),
+            None => before = self.go_on_after(epoch, &mut spans),
         }
         let mut lanes = Vec::with_capacity(self.options.lanes as usize);
         let (mut at, mut passed) = (0, 0_u64);
         for lane in 0..self.options.lanes {
             let Range { start, end } = self.lane_range(lane);
+            let (start, end) = (start + before, end + before);
             while let Some(&span) = spans.get(at) {
                 let Range { start: from, end: to } = self.span(span as usize);
                 if passed + (to - from) > start {

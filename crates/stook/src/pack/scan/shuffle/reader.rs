@@ -101,7 +101,8 @@ impl ShuffleReader {
             let known = state.positions().get(lane as usize).copied().flatten();
             let position = known.ok_or_else(|| {
                 Error::Invalid(format!(
-                    "the {KIND} says nothing of lane {lane}: it is of one reader of several; merge those of all"
+                    "the {KIND} says nothing of lane {lane}: it is of one reader of several; merge those of all, or give \
+                     them to load_state_dict of the stream as one list, before a loader with another number of workers is made"
                 ))
             })?;
             positions.push((lane, position));
@@ -285,6 +286,11 @@ fn of_number(place: &Path, error: Error, number: u64) -> Result<Damage> {
     let damage = match error {
         Error::Damaged(damage) => damage,
         Error::Core(crate::Error::Damaged { path, offset, what }) => {
+            Damage { file: path, offset, key: None, what, cause: None }
+        }
+        // The file was cut since it was opened.
+        Error::Core(crate::Error::ShortRead { path, offset, .. }) => {
+            let what = "the file ends before the record does".to_owned();
             Damage { file: path, offset, key: None, what, cause: None }
         }
         // Such as a hard link that leads nowhere.

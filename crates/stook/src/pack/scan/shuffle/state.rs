@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::super::token::{self, Origin};
-use super::{Shuffle, ShuffleOptions};
+use super::{Shuffle, ShuffleOptions, lane_range};
 use crate::pack::error::{Error, Result};
 use crate::pack::state::open::Pack;
 
@@ -58,9 +58,15 @@ impl ShuffleState {
         self.body.origin.generation
     }
 
+    /// The number of the first record that is not in that generation.
+    pub(crate) fn sequence_end(&self) -> u64 {
+        self.body.origin.sequence_end
+    }
+
     /// How many records were handed out, of the lanes that it knows of.
     pub fn records(&self) -> u64 {
-        self.positions().iter().flatten().sum()
+        // One that nobody wrote may say anything.
+        self.positions().iter().flatten().fold(0, |sum, position| sum.saturating_add(*position))
     }
 
     /// One for all readers of an epoch. Of each lane the reader that has it knows best: it is
@@ -88,6 +94,35 @@ impl ShuffleState {
         Ok(merged)
     }
 
+    /// Into how many lanes the epoch is cut.
+    pub fn lanes(&self) -> usize {
+        self.body.positions.len()
+    }
+
+    /// The same in another number of lanes: of records in the order of the medium, where what was
+    /// handed out is a beginning of them.
+    pub(crate) fn in_lanes(&self, lanes: u32) -> Option<Self> {
+        let StateBody { records, seed: None, even: false, ref positions, .. } = self.body else {
+            return None;
+        };
+        let of_state = u32::try_from(positions.len()).ok()?;
+        let (mut done, mut is_begun) = (0_u64, false);
+        for (lane, position) in (0..of_state).zip(positions) {
+            let (position, range) = ((*position)?, lane_range(lane, of_state, records));
+            if position > range.end - range.start || (is_begun && position > 0) {
+                return None;
+            }
+            is_begun |= position < range.end - range.start;
+            done += position;
+        }
+        let position = |lane| {
+            let range = lane_range(lane, lanes, records);
+            Some(done.clamp(range.start, range.end) - range.start)
+        };
+        let positions = (0..lanes).map(position).collect();
+        Some(Self { body: StateBody { positions, ..self.body.clone() } })
+    }
+
     pub(super) fn positions(&self) -> &[Option<u64>] {
         &self.body.positions
     }
@@ -103,29 +138,45 @@ impl ShuffleState {
 
     /// Whether it is of this pack, whatever its generation.
     pub(crate) fn check_pack(&self, pack: &Pack) -> Result<()> {
-        let here = Origin { generation: pack.generation(), ..self.body.origin.clone() };
+        let mut here = Origin { generation: pack.generation(), ..self.body.origin.clone() };
+        if self.generation() > pack.generation() {
+            // What is open here says nothing of what came later.
+            here.sequence_end = 0;
+        }
         here.view_in(pack, KIND).map(|_| ())
+    }
+
+    /// Whether another one, `what`, is of the same order, of whatever records.
+    fn check_order(&self, other: &Self, what: &str) -> Result<()> {
+        let (StateBody { seed, window_bytes, even, .. }, there) = (&self.body, &other.body);
+        let shown = |seed: Option<u64>| seed.map_or("none".to_owned(), |seed| seed.to_string());
+        let lanes = |body: &StateBody| body.positions.len().to_string();
+        refuse_differing(
+            what,
+            [
+                ("seed", shown(*seed), shown(there.seed)),
+                ("lanes", lanes(&self.body), lanes(there)),
+                ("window_bytes", window_bytes.to_string(), there.window_bytes.to_string()),
+                ("even", even.to_string(), there.even.to_string()),
+            ],
+        )
     }
 
     /// Whether another one, `what`, is of the same shuffle.
     fn check_same(&self, other: &Self, what: &str) -> Result<()> {
-        let (StateBody { origin, seed, window_bytes, even, .. }, there) = (&self.body, &other.body);
-        let shown = |seed: Option<u64>| seed.map_or("none".to_owned(), |seed| seed.to_string());
-        let lanes = |body: &StateBody| body.positions.len().to_string();
-        let differing = [
-            ("pack", origin.pack.clone(), there.origin.pack.clone()),
-            ("generation", origin.generation.to_string(), there.origin.generation.to_string()),
-            ("seed", shown(*seed), shown(there.seed)),
-            ("lanes", lanes(&self.body), lanes(there)),
-            ("window_bytes", window_bytes.to_string(), there.window_bytes.to_string()),
-            ("even", even.to_string(), there.even.to_string()),
-            ("number of records", self.body.records.to_string(), there.records.to_string()),
-        ];
-        if let Some((name, here, there)) = differing.into_iter().find(|(_, here, there)| here != there) {
-            return Err(Error::Invalid(format!(
-                "the {name} of the {KIND} is {here}, and that of {what} is {there}"
-            )));
-        }
+        let (StateBody { origin, .. }, there) = (&self.body, &other.body);
+        refuse_differing(
+            what,
+            [
+                ("pack", origin.pack.clone(), there.origin.pack.clone()),
+                ("generation", origin.generation.to_string(), there.origin.generation.to_string()),
+            ],
+        )?;
+        self.check_order(other, what)?;
+        refuse_differing(
+            what,
+            [("number of records", self.body.records.to_string(), there.records.to_string())],
+        )?;
         if (origin, self.body.sum) != (&there.origin, there.sum) {
             return Err(Error::Invalid(format!("the {KIND} is of another selection of records than {what}")));
         }
@@ -133,7 +184,22 @@ impl ShuffleState {
     }
 }
 
+/// Refuses a state, because of the first of these that is another in both.
+fn refuse_differing<const N: usize>(what: &str, both: [(&str, String, String); N]) -> Result<()> {
+    match both.into_iter().find(|(_, here, there)| here != there) {
+        None => Ok(()),
+        Some((name, here, there)) => {
+            Err(Error::Invalid(format!("the {name} of the {KIND} is {here}, and that of {what} is {there}")))
+        }
+    }
+}
+
 impl Shuffle {
+    /// Whether a state is of this order, of whatever generation.
+    pub(crate) fn check_order(&self, state: &ShuffleState) -> Result<()> {
+        state.check_order(&self.begin(state.epoch()), "this one")
+    }
+
     /// Whether a state is of this shuffle, and so can be resumed.
     ///
     /// # Errors
