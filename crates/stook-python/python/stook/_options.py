@@ -30,6 +30,11 @@ def check_names(options: Iterable[str], known: Collection[str], what: str = "thi
             raise unknown(name, known, what)
 
 
+def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
+    """The error for an argument of a type that it cannot have."""
+    return TypeError(f"argument '{name}': {wanted} is wanted, not {type(value).__name__}")
+
+
 def whole(name: str, value: Any, least: int) -> int:
     """The whole number of an argument.
 
@@ -37,10 +42,9 @@ def whole(name: str, value: Any, least: int) -> int:
         TypeError: It is none.
         stook.InvalidError: It is less than ``least``.
     """
-    try:
-        number = int(value.__index__())
-    except AttributeError:
-        raise TypeError(f"argument '{name}': a whole number is wanted, not {type(value).__name__}") from None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise wrong_type(name, "a whole number", value)
+    number = int(value.__index__())
     if number < least:
         raise InvalidError(f"argument '{name}': {least} or more is wanted, not {number}")
     return number
