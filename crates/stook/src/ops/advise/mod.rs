@@ -1,8 +1,8 @@
 //! What is slow about a tree or an archive, why, and what to do: numbers turned into a decision.
 //!
-//! A tree is looked at once ([`mod@scan`], bounded memory), then files are drawn and read cold in
-//! clusters of those that a reader would read after one another ([`cluster`], [`measure`]), by one
-//! reader and by several, in rounds with loads of a small pack of them ([`sample_pack`]) and
+//! A tree is looked at once (`scan`, bounded memory), then files are drawn and read cold in
+//! clusters of those that a reader would read after one another (`cluster`, `measure`), by one
+//! reader and by several, in rounds with loads of a small pack of them (`sample_pack`) and
 //! reference reads, because devices drift. [`model`] and [`predict`] turn that into times; they do
 //! no I/O. Where the caches of the system cannot be emptied, what was read may have been in memory:
 //! then it is called warm, and nothing is predicted of it.
