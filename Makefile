@@ -31,7 +31,7 @@ run: ## Pack many small files, load them, compare and plot. DIR=… takes an own
 # One recipe rather than prerequisites: the order is that of the cost of finding a fault, also under
 # -j. `tidy` is not among them, because it is a test of xtask and so a part of `unit`.
 test: ## Check everything. As root it ends with the tests that need root.
-	@for target in format lint unit doc deny msrv fuzz-smoke python; do $(MAKE) "$$target"; done
+	@for target in format lint doc deny unit msrv fuzz-smoke python; do $(MAKE) "$$target"; done
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(MAKE) test-system; \
 	else \
