@@ -37,9 +37,12 @@ SIZES = {"20 KB": (20_000, 20_000), "100 KB": (100_000, 8_000)}
 DECODED = {"20 KB": 3_000, "100 KB": 1_000}
 #: Sections of each size: whether caches are dropped, and whether images are decoded.
 SECTIONS = ((True, False), (False, False), (True, True))
-OURS, OURS_TORCH = "stook.loader", "stook PackStream"
+OURS, OURS_BYTES, OURS_TORCH = "stook.loader", "stook.loader, copied to bytes", "stook PackStream"
+#: Without processes.
+ALONE = (OURS, OURS_BYTES)
 NEEDS = {
     OURS: (),
+    OURS_BYTES: (),
     OURS_TORCH: ("torch",),
     "files": ("torch",),
     "LMDB": ("torch", "lmdb"),
@@ -212,13 +215,16 @@ def torch_loader(dataset: Any, workers: int, shuffle: bool = False) -> Iterable[
 
 def opened(system: str, work: Path, workers: int, decode: Callable[[bytes], Any]) -> Iterable[Any]:
     """Batches of a system, in a random order."""
-    if system == OURS:
+    if system in ALONE:
         import stook
 
-        # Bytes are no work for threads of Python: they are taken from the records as they come.
+        # Bytes are no work for threads of Python: a record is a buffer of what was read and verified.
         work_of = None if decode is whole else lambda record: decode(record.value)
         batches = stook.loader(work / "pack.stook", seed=SEED, batch=BATCH, decode=work_of, collate=as_list)
-        return batches if decode is not whole else ([bytes(record.value) for record in batch] for batch in batches)
+        if decode is not whole:
+            return batches
+        take = memoryview if system == OURS else bytes
+        return ([take(record) for record in batch] for batch in batches)
     if system == OURS_TORCH:
         from stook.torch import PackStream
 
@@ -285,8 +291,10 @@ def one(system: str, work: Path, workers: int, decodes: bool, most: int) -> dict
     """Goes through one epoch, or so many samples of it."""
     for module in NEEDS[system]:
         __import__(module)
-    if system == OURS:
-        import stook
+    if system in ALONE:
+        from stook import loader  # noqa: F401
+    if system == OURS_TORCH:
+        import stook.torch  # noqa: F401
     if decodes:
         import PIL.Image
     began = time.perf_counter()
@@ -327,13 +335,9 @@ def section(work: Path, systems: list[str], rounds: int, is_cold: bool, decodes:
 
         return work_once
 
-    variants = {
-        (system if system == OURS else f"{system}, {workers} workers"): run(
-            system if system == OURS else f"{system}, {workers} workers", system, workers
-        )
-        for system in systems
-        for workers in (WORKERS if system != OURS else (0,))
-    }
+    named = [(system, system, 0) for system in systems if system in ALONE and not (decodes and system != OURS)]
+    named += [(f"{one}, {workers} workers", one, workers) for one in systems if one not in ALONE for workers in WORKERS]
+    variants = {name: run(name, system, workers) for name, system, workers in named}
     reported = rows(in_turn(variants, rounds, drop_caches if is_cold else lambda: None), OURS)
     for row in reported:
         firsts = [found["first_s"] for found in runs[row["system"]]]
