@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def build(work: Path, count: int, length: int) -> None:
         directory.mkdir(parents=True)
         for number in range(start, min(count, start + 1000)):
             (directory / f"{number:06}").write_bytes(source.bytes(length))
-    subprocess.run([sys.executable, "-m", "stook", "pack", work / "files", work / "pack.stook", "--quiet"], check=True)
+    stook.pack_tree(work / "files", work / "pack.stook")
 
 
 def total(dataset: ray.data.Dataset, column: str) -> int:

@@ -108,7 +108,9 @@ def build(work: Path, length: int, count: int, systems: Iterable[str]) -> dict[s
 
 
 def build_pack(work: Path, paths: list[Path]) -> None:
-    subprocess.run([sys.executable, "-m", "stook", "pack", work / "files", work / "pack.stook", "--quiet"], check=True)
+    import stook
+
+    stook.pack_tree(work / "files", work / "pack.stook")
 
 
 def build_lmdb(work: Path, paths: list[Path]) -> None:
