@@ -220,6 +220,15 @@ def test_a_measurement_reports_its_seconds_and_ends_when_the_callback_raises(tmp
         stook.bench(tmp_path, progress=wrong)
     with pytest.raises(stook.InvalidError, match="progress is a callable"):
         stook.study("sparse-file", progress=wrong)
+    with pytest.raises(stook.InvalidError, match="progress is a callable"):
+        stook.advise(tmp_path, progress=wrong)
+
+
+def test_advice_reports_its_seconds_too(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    calls: list[float] = []
+    stook.advise(tmp_path, keep_caches=True, options=["--rounds=1"], progress=calls.append)
+    assert calls == sorted(calls)
 
 
 def test_a_bar_shows_measure_total_and_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
