@@ -220,7 +220,7 @@ def opened(system: str, work: Path, workers: int, decode: Callable[[bytes], Any]
     if system in ALONE:
         import stook
 
-        # Bytes are no work for threads of Python: a record is a buffer of what was read and verified.
+        # Bytes are no work for threads of Python: a record is a buffer of what was read.
         work_of = None if decode is whole else lambda record: decode(record.value)
         batches = stook.loader(work / "pack.stook", seed=SEED, batch=BATCH, decode=work_of, collate=as_list)
         if decode is not whole:
