@@ -35,8 +35,14 @@ def private_bytes() -> int:
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_") and "Hugetlb" not in line)
 
 
+samples_seen = 0
+
+
 def with_memory(*_: Any) -> int:
-    return private_bytes()
+    """What this process takes, once in so many samples: asking takes longer than reading one."""
+    global samples_seen
+    samples_seen += 1
+    return private_bytes() if samples_seen % BATCH == 0 else 0
 
 
 def most_memory(samples: list[int]) -> int:
@@ -53,7 +59,7 @@ class Nothing(Dataset):  # type: ignore[misc, type-arg]
         return self.count
 
     def __getitem__(self, index: int) -> int:
-        return private_bytes()
+        return with_memory()
 
 
 def build(path: Path, count: int) -> float:
