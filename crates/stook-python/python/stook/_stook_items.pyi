@@ -115,7 +115,7 @@ class View:
     def values(self, progress: Progress = None) -> Items[bytes]:
         """Goes through values."""
     def count(self) -> int:
-        """How many there are: from the index, and where kinds matter by the heads of records."""
+        """How many there are: from the index, and by heads where it says no kinds."""
     def has(self, key: object) -> bool:
         """Whether a key is among them; what can be no key is not."""
     def has_item(self, key: object, value: object) -> bool:

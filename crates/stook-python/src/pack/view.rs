@@ -114,7 +114,7 @@ impl View {
         Ok(Items::new(self.scan(py, progress)?, false))
     }
 
-    /// How many there are: from the index, and where kinds matter by the heads of records.
+    /// How many there are: from the index, and by heads where it says no kinds.
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let (reader, range, kinds) = (self.of.get().reader(py)?, self.keys.clone(), self.kinds);
         let count =

@@ -32,7 +32,7 @@ const KIND: &str = "list of ordinals";
 /// The same where it is text.
 const TOKEN: &str = "ordinals";
 
-/// Places that are held at once until they are in the order of the medium, of 24 bytes each.
+/// Places that are held at once until they are in the order of the medium, of 32 bytes each.
 const SORTED_MAX: usize = 2 << 20;
 
 /// Entries whose kinds are looked up as one batch.
@@ -301,7 +301,7 @@ impl Pack {
             }
         }
         filter.check_met(self, options.stop)?;
-        // What hides records that would be among them; an error, unless damage is skipped.
+        // What was known or met by now and may hide records that would be among them.
         self.damages().iter().for_each(|damage| damages.push(damage.clone()));
         let damages = damages.to_vec();
         Ok(Ordinals { origin: Origin::of(self, view), parts, len, damages })
