@@ -2,7 +2,7 @@
 
 use stook::bench::BenchResult;
 use stook::bench::gates::State;
-use stook::bench::page::charts::{columns, over_time};
+use stook::bench::page::charts::{columns, over_time, shares};
 use stook::report::chart::{Axis, Columns, HeatField, HeatMap, Lines, Marker, Point, Series, TickFormat};
 use stook::report::table::Tone;
 use stook::report::units::{bytes_binary, count, rate, significant};
@@ -407,21 +407,7 @@ pub(super) fn mix_predicted(findings: &Findings) -> Lines {
 
 /// How slow the slowest are, in the base cell.
 pub(super) fn percentiles(result: &BenchResult) -> Lines {
-    let mut points = Vec::new();
-    if let Some(cell) = Profile::base(result) {
-        let figures = &cell.total;
-        let known = [
-            (2.0, figures.latency_p50_ns),
-            (10.0, figures.latency_p90_ns),
-            (100.0, figures.latency_p99_ns),
-            (1000.0, figures.latency_p999_ns),
-        ];
-        let all = figures.count as f64;
-        let within = known.into_iter().filter(|(one_of, _)| *one_of < all);
-        let longest = (all.max(1.0), figures.latency_max_ns);
-        points =
-            within.chain([longest]).filter_map(|(one_of, ns)| Some(Point::new(one_of, ns? as f64))).collect();
-    }
+    let points = Profile::base(result).map_or_else(Vec::new, |cell| shares(&cell.total));
     let x = Axis::logarithmic("Share of reads that took no longer").format(TickFormat::Percentile);
     let series = vec![Series::new("Reads", points).tone(Tone::Highlight)];
     let caption = "Latency that a share of all reads kept to; the last is the slowest";

@@ -218,8 +218,8 @@ pub(super) fn rates(result: &BenchResult) -> Option<Bars> {
     Some(Bars::new("Bandwidth of every cell", "MB/s", cells.iter().map(bar).collect()))
 }
 
-/// The latencies that shares of the requests keep to.
-fn shares(figures: &Figures) -> Vec<Point> {
+/// The latencies that shares of the requests keep to, ns, over one of how many takes longer.
+pub fn shares(figures: &Figures) -> Vec<Point> {
     let known = [
         (2.0, figures.latency_p50_ns),
         (10.0, figures.latency_p90_ns),
